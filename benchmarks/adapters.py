@@ -32,12 +32,12 @@ from packaging.requirements import Requirement
 from sql_env.evaluation.harness import hack_floor
 from sql_env.play.acts import ACTS, Action
 from sql_env.play.chat import action_message
-from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import EpisodeEnv
 from sql_env.play.session import Session
 from sql_env.policies import HACKS, play_episode
-from sql_env.policies.base import Completion
 from sql_env.policies.baselines import most_frequent_answer
 from sql_env.policies.chat import ChatPolicy
+from sql_env.policies.requests import Completion
 from sql_env.questions.question_set import QuestionSet
 from sql_env.sources.loading import load
 
@@ -150,7 +150,7 @@ def mcp(questions: QuestionSet) -> Player:
 
     from sql_env.server.mcp_tools import Player as Client
     from sql_env.server.mcp_tools import Players, make_mcp_server
-    from sql_env.server.seats import Seats
+    from sql_env.server.settings import Seats
 
     ended: list = []
     env, runner = EpisodeEnv(questions), asyncio.Runner()

@@ -13,7 +13,7 @@ from pathlib import Path
 from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.evaluation.results import EvaluationResult, summary
 from sql_env.play.acts import ACTIONS
-from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import EpisodeEnv
 from sql_env.play.reward import RewardConfig
 from sql_env.policies import GreedyPolicy, OraclePolicy
 from sql_env.worlds import AmbiguousWorld, world_set, worlds

@@ -13,19 +13,18 @@ from typing import Any, NamedTuple
 import torch
 from transformers import Trainer, TrainingArguments
 
-from sql_env.evaluation.trees import TreeNode, tree_rollouts
+from sql_env.evaluation.rollouts import TreeNode, tree_rollouts
 from sql_env.nano.engine import NanoPolicy, TurnWriter
 from sql_env.nano.text import NanoTokenizer
 from sql_env.nano.training import _engine_of
 from sql_env.play.acts import ACTIONS
 from sql_env.play.chat import InvalidToolCall, parse_tool_call, tool_schemas
-from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import EpisodeEnv
 from sql_env.play.reward import RewardConfig
 from sql_env.play.session import Session
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import LocalModel
-from sql_env.training.data import _stage_questions
-from sql_env.training.recipes import Recipe, Stage
+from sql_env.training.recipes import Recipe, Stage, _stage_questions
 from sql_env.training.trainers import (
     _device_precision,
     _GroupRecord,

@@ -16,10 +16,9 @@ from pathlib import Path
 from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.evaluation.results import EvaluationResult, summary
 from sql_env.play.acts import Action
-from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import EpisodeEnv
 from sql_env.policies import ForgetfulOracle, GreedyPolicy, OraclePolicy
-from sql_env.policies.base import question_start
-from sql_env.policies.baselines import HACKS, most_frequent_answer
+from sql_env.policies.baselines import HACKS, most_frequent_answer, question_start
 from sql_env.worlds import ConversationWorld, worlds
 from sql_env.worlds.world import world_set
 

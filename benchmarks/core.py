@@ -26,7 +26,7 @@ import apsw
 from sql_env.database.database import Database
 from sql_env.database.guards import Limits
 from sql_env.evaluation.harness import evaluate, hack_floor
-from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import EpisodeEnv
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.sources.loading import load
 

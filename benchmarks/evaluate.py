@@ -18,9 +18,9 @@ from pathlib import Path
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import read_log
-from sql_env.policies.base import ModelError
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.endpoint import Endpoint
+from sql_env.policies.requests import ModelError
 from sql_env.sources.loading import load
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sql_env.evaluation.statistics import _paired_t, rate_interval
+from sql_env.evaluation.results import _paired_t, rate_interval
 
 DATABASES, SPREADS, MEANS = (3, 8, 20), (0.0, 0.5, 1.0), (0.5, 0.8)  # means where spreads are 0
 

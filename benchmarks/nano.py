@@ -75,7 +75,7 @@ Stages = Annotated[
 
 def suites_of(stage: str) -> tuple[str, ...]:
     "The model that ships takes all suites, the others those that tell play from imitation."
-    from sql_env.training.evals import EVAL_SUITES
+    from sql_env.training.run import EVAL_SUITES
 
     return tuple(EVAL_SUITES) if stage == "all" else (*LEVELS, *NOT_NAMED)
 
@@ -84,7 +84,7 @@ def adapted(share: float, epochs: int, more: str, minutes: str):
     "NANO with a share of its rows, read several times, with more data in its last stage, and other minutes."
     from dataclasses import replace
 
-    from sql_env.nano.recipe import NANO
+    from sql_env.nano.training import NANO
     from sql_env.training.recipes import scale_recipe
 
     given = dict(part.split("=") for part in minutes.split(",") if part)
@@ -152,8 +152,7 @@ def evals(
     n: int = 500,
 ):
     "Evaluate the models of a seed, on the suites of their stages; what is there already is left out."
-    from sql_env.training.evals import _suite_row, evaluate_checkpoint
-    from sql_env.training.run import read_metrics
+    from sql_env.training.run import _suite_row, evaluate_checkpoint, read_metrics
 
     out = folder / f"nano-{seed}" / "evals.jsonl"
     for stage in stages or (*TRUNK, *BRANCH):
@@ -206,7 +205,7 @@ def ship(
 ):
     "Put a trained model into the package: one byte a weight, its tokenizer, its settings and its card."
     from sql_env.nano.engine import load_weights
-    from sql_env.training.evals import EVAL_SUITES
+    from sql_env.training.run import EVAL_SUITES
 
     model = folder / f"nano-{seed}" / stage / "model"
     out.mkdir(parents=True, exist_ok=True)
@@ -385,7 +384,6 @@ def tokenizer(
     merges: int = 1400,
 ):
     "Make a tokenizer like the one that ships; every model that was trained with another must be trained again."
-    from sql_env.nano.recipe import world_transcripts
     from sql_env.nano.text import (
         MARKS,
         NAME_TOKENS,
@@ -394,6 +392,7 @@ def tokenizer(
         VALUE_TOKENS,
         byte_characters,
     )
+    from sql_env.nano.training import world_transcripts
 
     transcripts = list(world_transcripts(dict.fromkeys((1, 2, 3, 4, 5), per_level), seed))
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models
@@ -431,9 +430,9 @@ def tokenizer(
 def baselines(out: Path = HERE / "nano_baselines.json", n: int = 500):
     "Policies without a model in the same suites."
     from sql_env.evaluation.harness import evaluate, hack_floor
-    from sql_env.play.environment import EpisodeEnv
+    from sql_env.play.episode import EpisodeEnv
     from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
-    from sql_env.training.evals import EVAL_SUITES, _suite_row, suite_questions
+    from sql_env.training.run import EVAL_SUITES, _suite_row, suite_questions
 
     rows = []
     for name, suite in EVAL_SUITES.items():
@@ -515,8 +514,8 @@ def empty(
     from sql_env.evaluation.harness import evaluate
     from sql_env.evaluation.logs import read_log
     from sql_env.nano.engine import NanoPolicy
-    from sql_env.play.environment import EpisodeEnv
-    from sql_env.training.evals import suite_questions
+    from sql_env.play.episode import EpisodeEnv
+    from sql_env.training.run import suite_questions
 
     rows = []
     for stage in stages or ("few", "told", "play_2", "all"):
@@ -569,7 +568,7 @@ def check(
     from itertools import product
     from multiprocessing import get_context
 
-    from sql_env.training.evals import EVAL_SUITES
+    from sql_env.training.run import EVAL_SUITES
 
     os.environ["OMP_NUM_THREADS"] = "1"  # a process on each core
     rows = json.loads(out.read_text(encoding="utf-8"))["rows"] if out.exists() else []
@@ -595,7 +594,7 @@ def check(
 def checked_row(suite: str, check: bool, n: int) -> dict:
     "The result of the model that ships in one suite."
     from sql_env.nano.engine import NanoModel
-    from sql_env.training.evals import _suite_row, evaluate_checkpoint
+    from sql_env.training.run import _suite_row, evaluate_checkpoint
 
     start = time.process_time()
     result = evaluate_checkpoint(NanoModel(check=check), [suite], n)[suite]
@@ -607,9 +606,9 @@ def checked_row(suite: str, check: bool, n: int) -> dict:
 def missing_in_order_of_play(suite: str, n: int) -> list[str]:
     "What each of `n` questions of a suite does not mention."
     from sql_env.evaluation.rollouts import plan_episodes
-    from sql_env.play.environment import EpisodeEnv
-    from sql_env.training.evals import suite_questions
+    from sql_env.play.episode import EpisodeEnv
     from sql_env.training.experts import missing_mention
+    from sql_env.training.run import suite_questions
 
     questions = suite_questions(suite, n)
     plan = plan_episodes(EpisodeEnv(questions), None, 0)
@@ -691,7 +690,7 @@ def draw_results(runs: dict, path: Path, stages: tuple[str, ...]) -> None:
     "Right answers in each suite after each of some stages, a dot with its interval per seed."
     import matplotlib.pyplot as plt
 
-    from sql_env.training.evals import EVAL_SUITES
+    from sql_env.training.run import EVAL_SUITES
 
     lines = [line for run in runs.values() for line in run["evals"] if line["stage"] in stages]
     suites = [name for name in EVAL_SUITES if any(line["suite"] == name for line in lines)]

@@ -12,10 +12,15 @@ from sql_env.cli.play import show_episode
 from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.evaluation.results import plot_success_rates
 from sql_env.paths import benchmark_results
-from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import EpisodeEnv
 from sql_env.play.reward import RewardConfig
-from sql_env.policies.base import ScriptedPolicy, play_episode
-from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
+from sql_env.policies.baselines import (
+    GreedyPolicy,
+    OraclePolicy,
+    RandomPolicy,
+    ScriptedPolicy,
+    play_episode,
+)
 from sql_env.sources.loading import load
 
 OUT = Path(__file__).resolve().parent.parent / "nbs" / "images"

@@ -63,7 +63,7 @@ def found(**about) -> dict | None:
 
 def untold(seed: int, folder: Path, n: int):
     "Questions of level 2 that do not name the column of a condition."
-    from sql_env.nano.recipe import _untold_questions
+    from sql_env.nano.training import _untold_questions
 
     questions = _untold_questions(seed, level_1=10, level_2=n, folder=folder / f"worlds-{seed}")
     return questions.filter(lambda q: q.question_id.startswith("world_2"))
@@ -95,8 +95,8 @@ def doable(folder: Path, n: int):
 
 def expert_rows(questions, recipe, stage, tokenizer, seed):
     "What the control imitates: the expert that searches, on the questions that the others play."
-    from sql_env.nano.recipe import _tokenize_transcript, expert_transcripts
     from sql_env.nano.text import render_transcript
+    from sql_env.nano.training import _tokenize_transcript, expert_transcripts
 
     made, tokens, again = [], 0, 0
     while tokens < stage.options["tokens"]:
@@ -112,8 +112,7 @@ def recipe_of(arm: str, questions, rate: float, beta: float, steps: int, tokens:
     "The recipe of an arm; imitation has no steps but tokens."
     from branching import nano_trees
 
-    from sql_env.nano.recipe import NANO
-    from sql_env.nano.training import shipped_nano
+    from sql_env.nano.training import NANO, shipped_nano
     from sql_env.play.reward import RewardConfig
     from sql_env.training.recipes import Stage
 
@@ -207,7 +206,7 @@ def run(
     seeds: int = 3,
 ):
     "All jobs in order; what is there already is left out."
-    from sql_env.training.evals import suite_questions
+    from sql_env.training.run import suite_questions
 
     folder.mkdir(parents=True, exist_ok=True)
     validation = untold(71, folder, 1200)
@@ -240,7 +239,7 @@ def run(
 @app.command()
 def equal(folder: Path = Path("runs/play"), steps: int = 7, n: int = 200, seeds: int = 3):
     "Trees at the learning rate of GRPO, whose validation could not tell the two rates apart."
-    from sql_env.training.evals import suite_questions
+    from sql_env.training.run import suite_questions
 
     for seed in range(seeds):
         job(folder, "tree", seed, 4e-4, 0.0, steps, 0, suite_questions(SUITE, n), "equal rates")

@@ -40,7 +40,7 @@ from verdicts import (
 )
 
 from sql_env.database.guards import QueryError
-from sql_env.evaluation.statistics import rate_interval
+from sql_env.evaluation.results import rate_interval
 from sql_env.grading.variants.contents import Comparison, Contents
 from sql_env.proofs.decision import kept_by, prove
 from sql_env.proofs.facts import Schema, all_assumptions, read_facts
@@ -368,7 +368,7 @@ def check_mutant(
 ) -> None:
     proof = timed(gold, sql, schema, 0, seconds)
     tables = sorted({*referenced_tables(gold), *referenced_tables(sql)} & set(schema.tables))
-    kept = proof.assumptions if proof else all_assumptions(schema, tables)
+    kept = proof.assumptions if proof else all_assumptions(schema)
     try:
         contents = Contents(schema.empty(), tables, (gold, sql), kept_by(kept, schema))
         judge = Comparison(gold, sql)

@@ -51,7 +51,7 @@ def evaluate(
     from sql_env.play import EpisodeEnv
     from sql_env.policies.chat import ChatPolicy
     from sql_env.policies.local import LocalModel
-    from sql_env.training.evals import _suite_row, suite_questions
+    from sql_env.training.run import _suite_row, suite_questions
 
     torch.set_num_threads(1)
     backend = LocalModel(model, base=base, batch_size=32, max_new_tokens=96)
@@ -81,7 +81,7 @@ def baselines(n: int = 60):
     from sql_env.evaluation import hack_floor
     from sql_env.play import EpisodeEnv
     from sql_env.policies import GreedyPolicy, OraclePolicy
-    from sql_env.training.evals import _suite_row, suite_questions
+    from sql_env.training.run import _suite_row, suite_questions
 
     kept = json.loads(OUT.read_text(encoding="utf-8"))
     kept["without a model"] = rows = []

@@ -34,7 +34,7 @@ def command(server: str, weights: Path, folder: Path, port: int, llama: str) -> 
     if server == "llama.cpp":
         run = [llama, "-m", "llama_cpp.server", "--model", weights, "--n_ctx", "8192"]
         return [*run, "--port", str(port), "--n_threads", "1"], str(weights)
-    from sql_env.policies.weights import _from_gguf
+    from sql_env.policies.local import _from_gguf
 
     for part in _from_gguf(weights):
         part.save_pretrained(folder)

@@ -174,7 +174,7 @@ def wire(obs):
 def plans(n, seed=0):
     "Episodes to play: what reset gets, the actions, and what each call must return, computed in this process."
     from sql_env.grading.answers import format_rows
-    from sql_env.play.environment import EpisodeEnv
+    from sql_env.play.episode import EpisodeEnv
     from sql_env.sources.loading import load
 
     env, rng, out = EpisodeEnv(load("bundled")), random.Random(seed), []

@@ -162,14 +162,14 @@ def part_load(folders: dict[int, Path], work: Path) -> dict:
 
 
 PLAY_FIRST = """
-from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import EpisodeEnv
 qs = load("folder", sys.argv[1])
 env = EpisodeEnv(qs)
 env.reset(seed=0)
 result = len(qs)
 """
 BATCHES_FIRST = """
-from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import EpisodeEnv
 from sql_env.sources.loading import load_batches
 first = next(load_batches("folder", sys.argv[1]))
 env = EpisodeEnv(first)

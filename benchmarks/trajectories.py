@@ -15,8 +15,8 @@ from collections import Counter
 from pathlib import Path
 
 from sql_env.sources.loading import SOURCES, load
-from sql_env.training.data import sft_rows
 from sql_env.training.experts import ExpertTrajectories
+from sql_env.training.recipes import sft_rows
 
 
 def rate(made: ExpertTrajectories, convert: bool = False) -> tuple[dict, Counter]:

@@ -21,8 +21,8 @@ import tiny_trl as kit
 from sql_env.integrations.trl import SQLEnvTRL, prompt_rows, sql_env_reward_func
 from sql_env.play.chat import tool_schemas
 from sql_env.sources.loading import load
-from sql_env.training.data import sft_rows
 from sql_env.training.experts import ExpertPolicy, ExpertTrajectories
+from sql_env.training.recipes import sft_rows
 
 SPENT = [0.0]
 

@@ -42,7 +42,7 @@ from sqlglot import exp
 
 from sql_env.database.guards import QueryError
 from sql_env.evaluation.audit import _audit_table, audit_questions, audit_summary
-from sql_env.evaluation.statistics import rate_interval
+from sql_env.evaluation.results import rate_interval
 from sql_env.grading.answers import Verdict, compare_rows, format_rows
 from sql_env.grading.variants.robust import judge_evidence, verify_robust
 from sql_env.grading.variants.selection import build_variants, instance_generator, results_agree

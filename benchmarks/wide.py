@@ -25,11 +25,9 @@ from sql_env.database.database import Database
 from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.grading.variants.selection import VARIANT_STORE, instance_generator
 from sql_env.play.acts import ACTIONS, Action
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import Episode
+from sql_env.play.episode import Episode, EpisodeEnv
 from sql_env.policies import OraclePolicy
-from sql_env.policies.base import parse_schema_info
-from sql_env.policies.baselines import answer_from_result
+from sql_env.policies.baselines import answer_from_result, parse_schema_info
 from sql_env.questions.question_set import save_question_set
 from sql_env.sources.loading import load
 from sql_env.worlds import ManualWorld, world_set, worlds

@@ -41,7 +41,7 @@ _OURS = dict(
     ),
     policies=dict(nano="sql_env.nano.engine:NanoPolicy"),
     models={"nano.json": "sql_env.nano.engine:load_nano"},
-    recipes=dict(first="sql_env.nano.recipe:FIRST", nano="sql_env.nano.recipe:NANO"),
+    recipes=dict(first="sql_env.nano.training:FIRST", nano="sql_env.nano.training:NANO"),
     actions={},
 )
 KINDS = MappingProxyType({kind: MappingProxyType(known) for kind, known in _OURS.items()})

@@ -14,11 +14,10 @@ from pathlib import Path
 
 # Words that name a definition and something else too, with the pages that mean the definition
 MEANT = {
-    "train": {"training/05_run", "cli/05_learn"},
-    "data": {"cli/04_data"},
+    "train": {"training/05_run", "cli/04_train"},
+    "data": {"cli/04_train"},
     "worlds": {"worlds/08_world"},
     "main": {"cli/01_app"},
-    "path": {"worlds/04_selections"},
     "element": {"view/01_html", "server/05_page"},
     "send": {"policies/03_requests", "policies/04_endpoint"},
     "verify()": set(),

@@ -17,10 +17,9 @@ from tables import cases
 
 from sql_env import load
 from sql_env.grading import answers, readings
-from sql_env.grading.answers import VERDICT_REASONS, Verdict, compare_rows, format_rows, verify
-from sql_env.grading.cells import BareText
-from sql_env.grading.grounding import Evidence, is_grounded
+from sql_env.grading.answers import VERDICT_REASONS, Evidence, Verdict, compare_rows, format_rows, is_grounded, verify
 from sql_env.grading.readings import MAX_ANSWER_CHARS, UnreadableAnswerError, parse_answer
+from sql_env.sql.text import BareText
 
 laws = law(150)
 

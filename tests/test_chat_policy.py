@@ -31,9 +31,9 @@ from sql_env.evaluation import RunStopped, compare, evaluate, load_result, read_
 from sql_env.evaluation.rows import Trajectory
 from sql_env.paths import BUNDLED
 from sql_env.play import Action, Observation
+from sql_env.play.acts import SCHEMA_LEVELS
 from sql_env.play.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
 from sql_env.play.session import TRUNCATED_MESSAGE, _nudge_text
-from sql_env.play.settings import SCHEMA_LEVELS
 from sql_env.policies import Completion, Endpoint, ModelError, RolloutAborted, play_episode
 from sql_env.policies.chat import (
     MODEL_SETTINGS_FILE,
@@ -43,9 +43,8 @@ from sql_env.policies.chat import (
     load_model_settings,
     usage_cost,
 )
-from sql_env.policies.local import CachedWriter, LocalModel, _generate_batch
+from sql_env.policies.local import CachedWriter, LocalModel, _generate_batch, parse_assistant_text
 from sql_env.policies.requests import EndpointError
-from sql_env.policies.weights import parse_assistant_text
 
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
@@ -377,7 +376,7 @@ def test_old_logs_can_be_read(tmp_path):
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 def test_the_conversation_is_that_of_training(level):
     "What the model reads is, message by message, what supervised rows of the same episode hold."
-    from sql_env.training.data import trajectory_messages
+    from sql_env.training.recipes import trajectory_messages
 
     script = [
         *GOOD[:1],

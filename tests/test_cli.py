@@ -23,8 +23,8 @@ from sql_env.grading.answers import Verdict
 from sql_env.paths import BUNDLED
 from sql_env.plugins import EXTRAS
 from sql_env.policies import baselines
-from sql_env.policies.base import Completion
 from sql_env.policies.local import load_model_settings
+from sql_env.policies.requests import Completion
 
 SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider")
 needs_spider = pytest.mark.skipif(
@@ -693,7 +693,7 @@ def test_doctor_finds_nothing_wrong_with_bundled(sql_env):
 
 def test_doctor_names_the_extras_in_a_line(sql_env, monkeypatch):
     "On 91dee7d with what each is for: ten lines."
-    monkeypatch.setattr("sql_env.cli.data._installed", lambda *names: [])
+    monkeypatch.setattr("sql_env.cli.train._installed", lambda *names: [])
     checks = strict(sql_env("doctor -n 2 --json").out)
     [said] = [c["detail"] for c in checks if c["check"] == "optional packages"]
     assert len(said) < 160 and all(extra in said for extra in EXTRAS)

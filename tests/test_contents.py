@@ -11,7 +11,7 @@ from test_cli import sql_env  # noqa: F401  a fixture
 from sql_env import ChatPolicy, EpisodeEnv, OraclePolicy, RandomPolicy, evaluate
 from sql_env.evaluation.logs import merge_logs, read_log
 from sql_env.evaluation.results import compare, load_result, result_texts
-from sql_env.policies.base import Completion
+from sql_env.policies.requests import Completion
 from sql_env.questions.question_set import Question, QuestionSet, as_conversation
 from sql_env.view.logs import read_runs
 

@@ -17,11 +17,11 @@ import pytest
 from tables import cases
 
 from sql_env.database import Database, Limits, QueryError, build_database, catalog
+from sql_env.database.catalog import _is_strict
 from sql_env.database.connection import GuardedConnection
 from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.paths import DiskCache, cache_dir
 from sql_env.questions.gold import GoldRunner
-from sql_env.questions.statements import _is_strict
 
 COUNTS = "SELECT " + ", ".join(["(SELECT count(*) FROM reading)"] * 8)
 JOIN = "SELECT count(s.name), min(r.note) FROM reading r JOIN station s ON s.id = r.station WHERE r.id < 5000"

@@ -19,12 +19,10 @@ from tables import cases
 from sql_env import EpisodeEnv, Limits, Question, QuestionSet, RewardConfig, load
 from sql_env.database.database import Database, build_database
 from sql_env.grading.answers import format_rows
-from sql_env.play.acts import ACTIONS
+from sql_env.play.acts import ACTIONS, SCHEMA_LEVELS
 from sql_env.play.board import MAX_SCHEMA_CHARS
 from sql_env.play.episode import MAX_HISTORY_ACTIONS, Episode, Observation
-from sql_env.play.settings import SCHEMA_LEVELS
-from sql_env.policies.base import parse_schema_info
-from sql_env.policies.baselines import HACKS, RandomPolicy, most_frequent_answer
+from sql_env.policies.baselines import HACKS, RandomPolicy, most_frequent_answer, parse_schema_info
 from sql_env.sql.text import normalize_sql
 
 REWARDS = {

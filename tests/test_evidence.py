@@ -13,7 +13,7 @@ from tables import cases
 from sql_env import Episode, EpisodeEnv, Question, QuestionSet, RewardConfig, load
 from sql_env.database.database import Database, build_database
 from sql_env.database.workers import WorkerDiedError
-from sql_env.grading.grounding import MAX_RESULT_BYTES, Evidence
+from sql_env.grading.answers import MAX_RESULT_BYTES, Evidence
 from sql_env.play.board import _Board, _ResultOrigin
 
 SCHEMA = "CREATE TABLE pet (id INTEGER PRIMARY KEY, name TEXT, age REAL); CREATE TABLE note (pet_id, long TEXT)"
@@ -194,7 +194,7 @@ def test_reruns_are_few(db, monkeypatch):
 SESSIONS = """
 import sys
 from weakref import ref
-from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import EpisodeEnv
 from sql_env.questions.question_set import Question, QuestionSet
 
 def rss():

@@ -87,7 +87,7 @@ def test_every_way_to_what_is_missing_says_what_to_install():
 NEEDS_OPENENV = {"client", "models"}
 NEEDS_OPENENV |= {f"server.{name}" for name in ("app", "environment", "harness", "limits", "page")}
 NEEDS_MORE = {f"integrations.{name}" for name in ("gymnasium", "inspect_ai", "skyrl", "verifiers")}
-NEEDS_MORE |= {"server.mcp_tools", "nano.training", "nano.recipe"}
+NEEDS_MORE |= {"server.mcp_tools", "nano.training"}
 IMPORT_ALL = """
 import importlib, pkgutil, sql_env
 for found in pkgutil.walk_packages(sql_env.__path__, "sql_env."):

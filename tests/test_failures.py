@@ -20,7 +20,7 @@ from sql_env.evaluation.rows import (
 )
 from sql_env.play.acts import Action
 from sql_env.play.episode import Turn
-from sql_env.policies.base import Completion, RolloutAborted
+from sql_env.policies.requests import Completion, RolloutAborted
 from sql_env.sql.clauses import differing_clauses
 from sql_env.sql.mutants import one_edit_mutants
 from sql_env.view.logs import JsonlLog

@@ -14,7 +14,7 @@ from laws import law
 from made_sets import bundled
 
 from sql_env import Episode, EpisodeEnv, RandomPolicy, RewardConfig, Session, load, play_episode
-from sql_env.grading import grounding
+from sql_env.grading import answers
 from sql_env.play import session as snapshots
 from sql_env.play.acts import Action
 
@@ -93,7 +93,7 @@ def test_each_branch_is_an_episode_of_its_own(moves, reward):
 @law(25)
 def test_branches_that_forget_results_do_not_forget_for_others(moves):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grounding, "MAX_RESULT_BYTES", 2_000)
+        patch.setattr(answers, "MAX_RESULT_BYTES", 2_000)
         for episode, taken, seen in play_branches(moves, "partial"):
             fresh = begun("partial")
             assert [fresh.step(*action) for action in taken] == seen
@@ -107,7 +107,7 @@ def test_a_reward_asks_the_evidence_of_its_branch():
     first.step(*large)
     second = first.fork()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grounding, "MAX_RESULT_BYTES", first.board.evidence.size + 100)
+        patch.setattr(answers, "MAX_RESULT_BYTES", first.board.evidence.size + 100)
         second.step("SAMPLE", "owner")
         assert second.board.evidence.seen[0].result is None and second.board.evidence.last_seen.result is None
         assert first.board.evidence.seen[0].result is not None and first.last is not None

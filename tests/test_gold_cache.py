@@ -10,10 +10,10 @@ import pytest
 from tables import cases
 
 from sql_env.database import Database, Limits, QueryError, build_database
+from sql_env.database.catalog import StatementReader
 from sql_env.paths import DiskCache
 from sql_env.questions import gold as golds
 from sql_env.questions.gold import GoldResult, GoldRunner, _ShuffledCopy, gold_results, same_rows
-from sql_env.questions.statements import StatementReader
 from sql_env.sql.shapes import filters_only, order_proof
 from sql_env.sql.text import has_order_by
 

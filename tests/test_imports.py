@@ -23,7 +23,7 @@ POLICIES = "import sql_env.policies as p; p.ChatPolicy('m', 'http://h/v1'); p.Lo
     [
         ("import sql_env; sql_env.Session", [*LIBRARIES, "asyncio"]),
         (POLICIES, LIBRARIES),
-        ("import sql_env.integrations.trl, sql_env.training.experts, sql_env.training.data", TRAINERS),
+        ("import sql_env.integrations.trl, sql_env.training.experts, sql_env.training.recipes", TRAINERS),
         ("import sql_env.view.explorer", [*TRAINERS, "ipywidgets", "IPython", "pandas"]),
     ],
 )

@@ -288,7 +288,7 @@ def test_actions_come_as_text_or_as_a_list(questions, tmp_path, actions):
 def test_a_saved_conversation_goes_on_in_inspects_messages(questions):
     "Calls, results and errors keep their ids and texts."
     from sql_env.integrations.inspect_ai import _chat_message
-    from sql_env.play.environment import EpisodeEnv
+    from sql_env.play.episode import EpisodeEnv
     from sql_env.play.session import Session
 
     session = Session(EpisodeEnv(questions))

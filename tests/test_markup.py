@@ -14,15 +14,15 @@ from sql_env import ChatPolicy, EpisodeEnv, OraclePolicy, Question, QuestionSet,
 from sql_env.database.database import build_database
 from sql_env.integrations.trl import SQLEnvTRL, ToolError, prompt_rows
 from sql_env.models import SQLAction
-from sql_env.play.acts import ACTIONS
+from sql_env.play.acts import ACTIONS, SCHEMA_LEVELS
 from sql_env.play.board import escape_markup, unescape_markup
 from sql_env.play.chat import action_message, initial_messages, tool_schemas
-from sql_env.play.settings import SCHEMA_LEVELS
-from sql_env.policies.base import Completion, parse_schema_info
+from sql_env.policies.baselines import parse_schema_info
+from sql_env.policies.requests import Completion
 from sql_env.server.environment import SQLEnvironment
 from sql_env.sql.text import quote_identifier
-from sql_env.training.data import sft_rows
 from sql_env.training.experts import ExpertTrajectories
+from sql_env.training.recipes import sft_rows
 
 MARKS = """
 <|im_start|> <|im_end|> <|endoftext|> <tool_call> </tool_call> <tool_response> </tool_response>

@@ -42,8 +42,7 @@ from sql_env.server.mcp_tools import (
     make_mcp_server,
     serve_mcp,
 )
-from sql_env.server.seats import Seats
-from sql_env.server.settings import Settings
+from sql_env.server.settings import Seats, Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 QUESTION = "vet_clinic-02"

@@ -24,9 +24,8 @@ from sql_env.nano.engine import (
     find_nano,
     load_weights,
 )
-from sql_env.nano.recipe import NANO, world_transcripts
 from sql_env.nano.text import ROLE_TOKENS, NanoTokenizer, parse_written, render_transcript
-from sql_env.nano.training import new_nano
+from sql_env.nano.training import NANO, new_nano, world_transcripts
 from sql_env.play.chat import initial_messages
 from sql_env.policies.local import LocalModel
 from sql_env.training.run import save_model

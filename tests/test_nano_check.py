@@ -12,12 +12,12 @@ from tables import cases
 from sql_env import EpisodeEnv, evaluate, load
 from sql_env.evaluation.logs import read_log
 from sql_env.nano.engine import NANO_WEIGHTS, ConversationState, NanoEngine, NanoModel, NanoPolicy, TurnWriter
-from sql_env.nano.recipe import expert_transcripts, world_transcripts
 from sql_env.nano.text import NanoTokenizer, call_objection, conversation_facts
+from sql_env.nano.training import expert_transcripts, world_transcripts
 from sql_env.play.acts import Action
 from sql_env.play.chat import action_message, error_result_text
 from sql_env.sql.analysis import has_repeated_part, value_tests
-from sql_env.training.evals import evaluate_checkpoint
+from sql_env.training.run import evaluate_checkpoint
 
 QUESTION = "How many readers of 'New Bergen' born in May 1984 have borrowed over 1,500 books, or three?"
 READER = "reader: 85 rows\nid INTEGER, primary key\nname TEXT\ncity TEXT\nborn DATE\nage INTEGER\nbooks int(8)"
@@ -224,10 +224,10 @@ def test_the_shipped_model_does_not_repeat_itself(tmp_path):
 
 
 def test_checkpoints_are_evaluated_by_what_their_weights_write(monkeypatch):
-    import sql_env.training.evals as evals
+    import sql_env.training.run as run
 
     made = []
-    monkeypatch.setattr(evals, "evaluate", lambda env, policy, **rest: made.append(policy.backend))
+    monkeypatch.setattr(run, "evaluate", lambda env, policy, **rest: made.append(policy.backend))
     evaluate_checkpoint(NANO_WEIGHTS, ["bundled"], 2)
     assert made[0].settings["check"] is False and NanoModel().settings["check"] is True
 

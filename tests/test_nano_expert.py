@@ -7,8 +7,8 @@ import pytest
 from tables import cases
 
 from sql_env.database.database import build_database
-from sql_env.nano.recipe import expert_transcripts, world_transcripts
 from sql_env.nano.text import render_transcript
+from sql_env.nano.training import expert_transcripts, world_transcripts
 from sql_env.questions.question_set import Question
 from sql_env.sources.files import Drafts
 from sql_env.sources.loading import _complete_questions

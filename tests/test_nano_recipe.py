@@ -10,9 +10,10 @@ import apsw
 import pytest
 
 from sql_env import EpisodeEnv, Question, QuestionSet, load
-from sql_env.nano import recipe as nano_recipe
+from sql_env.nano import training as nano_training
 from sql_env.nano.engine import NANO_WEIGHTS
-from sql_env.nano.recipe import (
+from sql_env.nano.text import render_transcript
+from sql_env.nano.training import (
     FIRST,
     NANO,
     _nano_rows,
@@ -24,14 +25,13 @@ from sql_env.nano.recipe import (
     _tokenize_transcript,
     _untold_questions,
     expert_transcripts,
+    nano_tokenizer,
+    new_nano,
     world_transcripts,
 )
-from sql_env.nano.text import render_transcript
-from sql_env.nano.training import nano_tokenizer, new_nano
 from sql_env.play.acts import Action
-from sql_env.training.data import right_trajectories, trajectory_messages
 from sql_env.training.experts import missing_mention
-from sql_env.training.recipes import Stage
+from sql_env.training.recipes import Stage, right_trajectories, trajectory_messages
 from sql_env.training.run import train
 from sql_env.worlds.world import world_set
 
@@ -107,7 +107,7 @@ def texts_of(rows):
 
 def test_a_share_of_the_rows_is_renamed(monkeypatch, transcripts):
     "Of the model's own too."
-    monkeypatch.setattr(nano_recipe, "_stage_transcripts", lambda *args: transcripts[:40])
+    monkeypatch.setattr(nano_training, "_stage_transcripts", lambda *args: transcripts[:40])
     texts = {}
     for share in (0.0, 0.5, 1.0):
         stage = Stage("few", "sft", options=dict(renamed=share))
@@ -122,8 +122,8 @@ def test_a_share_of_the_rows_is_renamed(monkeypatch, transcripts):
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5])
 def test_own_rows_are_a_share(monkeypatch, transcripts, share):
-    monkeypatch.setattr(nano_recipe, "_stage_transcripts", lambda *args: transcripts[:40])
-    monkeypatch.setattr(nano_recipe, "_OWN_SHARE", share)
+    monkeypatch.setattr(nano_training, "_stage_transcripts", lambda *args: transcripts[:40])
+    monkeypatch.setattr(nano_training, "_OWN_SHARE", share)
     stage, own = Stage("few", "sft"), transcripts[:3]
     rows = _nano_rows(NANO, stage, nano_tokenizer(), 0)
     found = _nano_rows(NANO, stage, nano_tokenizer(), 0, own=own)
@@ -163,7 +163,7 @@ def test_played_are_questions_that_name_no_column(tmp_path):
     assert {q.question_id for q in questions} == {
         q.question_id
         for level in (1, 2)
-        for q in world_set("train", level, 60, 5, tmp_path, mix=nano_recipe._NAMES)
+        for q in world_set("train", level, 60, 5, tmp_path, mix=nano_training._NAMES)
         if missing_mention(q) == "column"
     }
 
@@ -246,7 +246,7 @@ def test_a_stage_imitates_what_its_model_got_right(transcripts, tmp_path, monkey
         played.append(seed)
         yield from transcripts[:2]
 
-    make = nano_recipe.nano_trainer
+    make = nano_training.nano_trainer
 
     def trainer(recipe, stage, model, tokenizer, *rest):
         rows = recipe.make_rows(recipe, stage, tokenizer, rest[1])
@@ -255,9 +255,9 @@ def test_a_stage_imitates_what_its_model_got_right(transcripts, tmp_path, monkey
             raise KeyboardInterrupt
         return make(recipe, stage, model, tokenizer, *rest)
 
-    monkeypatch.setattr(nano_recipe, "_play_round", play_round)
-    monkeypatch.setattr(nano_recipe, "nano_trainer", trainer)
-    makers = dict(sft=trainer, expert_iteration=nano_recipe._expert_iteration_trainer)
+    monkeypatch.setattr(nano_training, "_play_round", play_round)
+    monkeypatch.setattr(nano_training, "nano_trainer", trainer)
+    makers = dict(sft=trainer, expert_iteration=nano_training._expert_iteration_trainer)
     recipe = replace(small(), make_trainers=makers)
     with pytest.raises(KeyboardInterrupt):
         train(recipe, tmp_path)
@@ -282,8 +282,8 @@ def test_a_round_plays_with_the_weights_that_it_got(monkeypatch):
         assert policy.max_chars == 600 and policy.backend.max_new_tokens == 100
         return []
 
-    monkeypatch.setattr(nano_recipe, "right_trajectories", own)
-    monkeypatch.setattr(nano_recipe, "_PLAYED_AT_ONCE", 60)
+    monkeypatch.setattr(nano_training, "right_trajectories", own)
+    monkeypatch.setattr(nano_training, "_PLAYED_AT_ONCE", 60)
     stage, (model, tokenizer) = small().stages[1], new_nano(3, width=64)
     assert not list(_play_round(NANO, stage, model, tokenizer, 7))
     weights = model.get_input_embeddings().weight.detach().numpy()
@@ -300,7 +300,7 @@ def test_a_query_names_a_table_that_sql_could_misread(tmp_path):
     con.execute('CREATE TABLE "order" ("paid on" TEXT); INSERT INTO "order" VALUES (\'May\')')
     con.close()
     about = dict(gold_sql='SELECT 1 FROM "order"', gold_answer=((1,),), tables_involved=("order",))
-    env = nano_recipe._NumberedSQLEnv(QuestionSet([Question("q", "When?", "shop", **about)], {"shop": path}))
+    env = nano_training._NumberedSQLEnv(QuestionSet([Question("q", "When?", "shop", **about)], {"shop": path}))
     env.reset(question_id="q")
     env.describe(env._names.tokens["order"])
     table, column = (env._names.tokens[name] for name in ("order", "paid on"))

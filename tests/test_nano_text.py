@@ -10,7 +10,6 @@ from tables import cases
 
 from sql_env import EpisodeEnv, load
 from sql_env.integrations.trl import prompt_rows
-from sql_env.nano.recipe import _NumberedSQLEnv, world_transcripts
 from sql_env.nano.text import (
     MARKS,
     NAME_TOKENS,
@@ -20,6 +19,7 @@ from sql_env.nano.text import (
     parse_written,
     render_transcript,
 )
+from sql_env.nano.training import _NumberedSQLEnv, world_transcripts
 from sql_env.play.chat import episode_messages
 from sql_env.play.session import ToolError
 from sql_env.sql.text import quote_identifier

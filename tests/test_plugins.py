@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from sql_env import EpisodeEnv, Session, load
-from sql_env.play.acts import ACTIONS, allowed_actions, find_act, prompt
+from sql_env.play.acts import ACTIONS, allowed_actions, find_act, prompt, read_settings
 from sql_env.play.chat import InvalidToolCall, parse_tool_call, tool_schemas
 from sql_env.play.judges import _find_judge, judge_chain
-from sql_env.play.settings import read_settings
 from sql_env.plugins import find, names
 
 PLUGIN = Path(__file__).parent.parent / "examples" / "plugin"

@@ -13,15 +13,18 @@ from sql_env import EpisodeEnv, Question, evaluate, hack_floor, load
 from sql_env.database.database import Database, build_database
 from sql_env.grading.answers import format_rows
 from sql_env.play import ACTIONS, Action, Episode, Observation
-from sql_env.play.settings import SCHEMA_LEVELS
-from sql_env.policies.base import Policy, ScriptedPolicy, parse_schema_info, play_episode
+from sql_env.play.acts import SCHEMA_LEVELS
 from sql_env.policies.baselines import (
     HACKS,
     GreedyPolicy,
     OraclePolicy,
+    Policy,
     RandomPolicy,
+    ScriptedPolicy,
     answer_from_result,
     most_frequent_answer,
+    parse_schema_info,
+    play_episode,
 )
 from sql_env.sql.text import quote_identifier
 

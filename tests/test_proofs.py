@@ -123,6 +123,17 @@ def test_a_counterexample_keeps_what_sqlite_checks(parent):
         assert kinds <= {"integer", "null"} and (not found or Comparison(*texts).differ(Whole(con)))
 
 
+def test_a_counterexample_keeps_the_kinds_of_values_of_a_table_that_is_only_referred_to():
+    facts = facts_of("""CREATE TABLE p (k INTEGER PRIMARY KEY, n NUMERIC, y);
+        CREATE TABLE c (id INTEGER PRIMARY KEY, k INTEGER NOT NULL REFERENCES p(k), v INTEGER);
+        INSERT INTO p VALUES (1, 5, 2), (2, 2.5, 3); INSERT INTO c VALUES (1, 1, 5), (2, 1, 6)""")
+    for gold, sql in (("v = 5", "v IN (5, 6)"), ("v > 1", "v >= 1"), ("k < 3", "k <= 3"), ("id < 3", "id <= 3")):
+        found = prove(f"SELECT v FROM c WHERE {gold}", f"SELECT v FROM c WHERE {sql}", facts).counterexample
+        assert found.tables["p"]
+        for _, n, y in found.tables["p"]:
+            assert isinstance(n, (int, float)) and isinstance(y, int)
+
+
 def test_proofs_are_the_same_each_time(singers):
     for gold, sql in EQUAL[:8] + PAIRS[:8]:
         first, again = (prove(gold, sql, singers, tries=0) for _ in range(2))

@@ -12,9 +12,17 @@ from fake_server import FakeServer, completion, fault, message, player
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
 
 from sql_env import ChatPolicy, evaluate, load
-from sql_env.policies.base import channel_text
 from sql_env.policies.endpoint import Endpoint
-from sql_env.policies.requests import ADVICE, EndpointError, RequestPace, _backoff, _error_kind, _retry_after, send
+from sql_env.policies.requests import (
+    ADVICE,
+    EndpointError,
+    RequestPace,
+    _backoff,
+    _error_kind,
+    _retry_after,
+    channel_text,
+    send,
+)
 
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"

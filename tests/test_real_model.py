@@ -51,9 +51,9 @@ def trained(weights, tmp_path_factory):
 
 def test_tools_are_seen_and_calls_are_read(weights):
     "What is rendered is what is trained is what is parsed, for each call of experts."
-    from sql_env.policies.weights import load_weights, shows_tools
-    from sql_env.training.data import _check_round_trip, sft_rows
+    from sql_env.policies.local import load_weights, shows_tools
     from sql_env.training.experts import ExpertTrajectories
+    from sql_env.training.recipes import _check_round_trip, sft_rows
 
     _, tokenizer = load_weights(weights, compact=True)
     assert shows_tools(tokenizer) and tokenizer.pad_token_id != tokenizer.eos_token_id
@@ -81,7 +81,7 @@ def test_the_adapter_plays_on_its_weights_alone(trained, weights):
 
 
 def test_the_committed_adapter_is_refused_on_other_weights(weights, tmp_path):
-    from sql_env.policies.weights import load_weights
+    from sql_env.policies.local import load_weights
 
     model, tokenizer = load_weights(weights)
     load_weights(ADAPTER, base=weights)

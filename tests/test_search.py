@@ -24,7 +24,7 @@ from sql_env.database.search import (
     read_documents,
 )
 from sql_env.evaluation import audit_questions, evaluate, hack_floor
-from sql_env.grading.grounding import _text_values
+from sql_env.grading.answers import _text_values
 from sql_env.grading.variants.sandbox import read_schema
 from sql_env.paths import SourceError
 from sql_env.play import Episode, EpisodeEnv, RewardConfig

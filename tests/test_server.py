@@ -23,7 +23,7 @@ from sql_env.play.episode import Observation
 from sql_env.server import app as server
 from sql_env.server.environment import ResetError, SQLEnvironment
 from sql_env.server.page import Visits, _episode_html, _question_html, _Visit, build_page
-from sql_env.server.seats import Seats
+from sql_env.server.settings import Seats
 from sql_env.view.html import _table_html, render_html
 
 

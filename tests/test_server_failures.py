@@ -39,8 +39,7 @@ from sql_env.questions.question_set import save_question_set
 from sql_env.server import SQLEnvironment
 from sql_env.server.app import create_app
 from sql_env.server.harness import HarnessSession
-from sql_env.server.seats import Journal, Seats, _as_line
-from sql_env.server.settings import Settings
+from sql_env.server.settings import Journal, Seats, Settings, _as_line
 
 
 @contextmanager
@@ -162,7 +161,7 @@ def test_the_end_of_a_file_is_mended(end, kept, tmp_path):
 
 WRITES = """
 import sys
-from sql_env.server.seats import Journal
+from sql_env.server.settings import Journal
 journal = Journal(sys.argv[1])
 for i in range(100_000):
     journal.add(dict(name=int(sys.argv[2]), i=i, text="x" * (i % 3000)))

@@ -31,7 +31,7 @@ from sql_env.server.app import Settings, create_app, environment_factory
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.limits import _Connections, _Guard, _message_problem, _Names, _read_object, _RequestProtocol
 from sql_env.server.page import Visits, _episode_html
-from sql_env.server.seats import Seats, _client_name
+from sql_env.server.settings import Seats, _client_name
 
 
 @pytest.fixture(scope="module")
@@ -399,7 +399,7 @@ def test_a_proxy_may_have_all_connections_and_workers_count_their_own():
 def test_processes_have_their_seats_together(tmp_path):
     (tmp_path / "seats").touch()
     seats = Seats(4, 3, file=str(tmp_path / "seats"))
-    code = "import sys; from sql_env.server.seats import Seats; s = Seats(4, 3, file=sys.argv[1])\n"
+    code = "import sys; from sql_env.server.settings import Seats; s = Seats(4, 3, file=sys.argv[1])\n"
     code += "for line in sys.stdin: print(repr(s.take(line.strip())), flush=True)"
     other = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path / "seats")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

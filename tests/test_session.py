@@ -19,7 +19,7 @@ from tables import cases
 from sql_env import ChatPolicy, EpisodeEnv, QuestionSet, RewardConfig, Session, evaluate
 from sql_env.database.guards import EnvironmentFailedError
 from sql_env.integrations.trl import SQLEnvTRL
-from sql_env.play.acts import ACTIONS, ACTS, EXTRA_ACTIONS, Action
+from sql_env.play.acts import ACTIONS, ACTS, EXTRA_ACTIONS, SCHEMA_LEVELS, Action
 from sql_env.play.chat import action_message, initial_messages, openai_tools, tool_schemas
 from sql_env.play.session import (
     EPISODE_OVER,
@@ -30,8 +30,8 @@ from sql_env.play.session import (
     _nudge_text,
     replay,
 )
-from sql_env.play.settings import SCHEMA_LEVELS
-from sql_env.policies.base import Completion, play_episode
+from sql_env.policies.baselines import play_episode
+from sql_env.policies.requests import Completion
 
 ID = "vet_clinic-02"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"

@@ -16,7 +16,7 @@ from sql_env.grading.changes import RowFault
 from sql_env.grading.readings import _is_prose
 from sql_env.grading.variants.columns import _fix_pair, _KeyOrder
 from sql_env.grading.variants.shapes import ReferencePair, read_table_shape
-from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import EpisodeEnv
 from sql_env.play.judges import _is_echo
 from sql_env.play.session import Session
 from sql_env.proofs.decision import prove

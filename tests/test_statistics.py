@@ -13,8 +13,18 @@ from made_rows import made_row
 
 from sql_env import EpisodeEnv, load
 from sql_env.evaluation import EpisodeResult, RayExecutor, RunStopped, evaluate, hack_floor
-from sql_env.evaluation.results import EvaluationResult, compare, pass_rates, results_frame, results_markdown
-from sql_env.evaluation.statistics import _paired_t, pass_at_k, pass_hat_k, questions_needed, rate_interval
+from sql_env.evaluation.results import (
+    EvaluationResult,
+    _paired_t,
+    compare,
+    pass_at_k,
+    pass_hat_k,
+    pass_rates,
+    questions_needed,
+    rate_interval,
+    results_frame,
+    results_markdown,
+)
 from sql_env.policies.baselines import GreedyPolicy, HackPolicy, OraclePolicy, RandomPolicy
 
 

@@ -18,7 +18,7 @@ from sql_env.questions.question_set import QuestionSet, save_question_set
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.mcp_tools import Player
 from sql_env.server.page import Visits, _episode_html, _Visit, build_page
-from sql_env.server.seats import Seats
+from sql_env.server.settings import Seats
 
 DO = FEE.gold_statements[0]
 HALF = "UPDATE account SET cents = cents - 10 WHERE id = 5"

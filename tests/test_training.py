@@ -24,46 +24,54 @@ from tiny_trl import save_tiny_qwen, tiny_recipe
 
 from sql_env import ChatPolicy, EpisodeEnv, RewardConfig, SourceError, evaluate, load
 from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
-from sql_env.nano.recipe import IGNORED, NANO, _tokenize_transcript, expert_transcripts, world_transcripts
 from sql_env.nano.text import _number_messages, render_transcript
-from sql_env.nano.training import nano_tokenizer, nano_trainer
+from sql_env.nano.training import (
+    IGNORED,
+    NANO,
+    _tokenize_transcript,
+    expert_transcripts,
+    nano_tokenizer,
+    nano_trainer,
+    world_transcripts,
+)
 from sql_env.play.acts import ACTIONS, ACTS
 from sql_env.play.chat import SYSTEM_PROMPT
-from sql_env.policies.base import Completion
 from sql_env.policies.local import MODEL_SETTINGS_FILE, load_model_settings
+from sql_env.policies.requests import Completion
 from sql_env.questions.question_set import save_question_set
-from sql_env.training import evals
-from sql_env.training.data import _split_validation, _stage_questions, parse_data, sft_datasets
-from sql_env.training.evals import (
-    _available_suites,
-    _suite_row,
-    evaluate_checkpoint,
-    model_card,
-    plan_evals,
-    push_to_hub,
-    run_evals,
-    suite_questions,
-)
+from sql_env.training import run as runs
 from sql_env.training.recipes import (
     CLUSTER,
     COLAB,
     SMALL,
     Stage,
     _evaluation_settings,
+    _split_validation,
+    _stage_questions,
     change_recipe,
     describe_recipe,
+    parse_data,
     scale_recipe,
+    sft_datasets,
 )
 from sql_env.training.run import (
     RECIPES,
     Run,
+    _available_suites,
     _memory_advice,
     _metrics_callback,
     _MetricsWriter,
     _ProgressLine,
     _quiet_libraries,
+    _suite_row,
+    evaluate_checkpoint,
+    model_card,
+    plan_evals,
     plot_metrics,
+    push_to_hub,
     read_metrics,
+    run_evals,
+    suite_questions,
     train,
 )
 from sql_env.training.trainers import (
@@ -486,7 +494,7 @@ def test_the_recipe_for_colab_with_a_tiny_qwen_and_own_questions(tmp_path, qwen)
     "LoRA, both stages: an adapter that the next one trains on, measured on questions kept out."
     from transformers import TrainerCallback  # slow to load
 
-    from sql_env.policies.weights import load_weights
+    from sql_env.policies.local import load_weights
 
     class KeepsBest(TrainerCallback):
         "Notes the checkpoint that each stage ends with."
@@ -608,7 +616,7 @@ def asked(monkeypatch):
         calls.append((env.reset(), policy))
         return
 
-    monkeypatch.setattr(evals, "evaluate", evaluate)
+    monkeypatch.setattr(runs, "evaluate", evaluate)
     return calls
 
 
@@ -652,7 +660,7 @@ def test_each_stage_is_evaluated_as_it_was_trained(monkeypatch, tmp_path):
         return {suites[0]: result}
 
     result = evaluate(suite_questions("level 1", 2), StandIn({}), progress=False)
-    monkeypatch.setattr(evals, "evaluate_checkpoint", evaluate_checkpoint)
+    monkeypatch.setattr(runs, "evaluate_checkpoint", evaluate_checkpoint)
     stages = (Stage("names", "sft"), Stage("full", "sft", schema_level="full"))
     run = Run(replace(NANO, stages=stages), tmp_path)
     rows = run_evals(run, ["names", "full"], ["level 1"], n=2)
@@ -764,7 +772,7 @@ def test_a_stranger_s_recipe_and_model_are_found_by_name(tmp_path, monkeypatch):
         train("theirs", tmp_path / "run", stages=["x"])
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "theirs.json").touch()
-    assert evals._load_backend(tmp_path / "model") == "their player of model"
+    assert runs._load_backend(tmp_path / "model") == "their player of model"
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda r: r.name)

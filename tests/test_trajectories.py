@@ -18,13 +18,11 @@ from sql_env import EpisodeEnv, RewardConfig, evaluate, load
 from sql_env.evaluation.logs import _log_env, read_log, replay_trajectory, write_log
 from sql_env.evaluation.rows import Trajectory, episode_result
 from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
-from sql_env.play.acts import ACTS, Action
+from sql_env.play.acts import ACTS, SCHEMA_LEVELS, Action
 from sql_env.play.chat import action_message, tool_schemas
 from sql_env.play.episode import Turn
-from sql_env.play.settings import SCHEMA_LEVELS
 from sql_env.policies.baselines import HACKS, GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.sql.analysis import TokenizedSql, compared_values
-from sql_env.training.data import sft_rows, trajectory_messages
 from sql_env.training.experts import (
     EXPERT_STYLES,
     ExpertPolicy,
@@ -36,6 +34,7 @@ from sql_env.training.experts import (
     _near_misses,
     _record_trajectory,
 )
+from sql_env.training.recipes import sft_rows, trajectory_messages
 
 
 @lru_cache(None)

@@ -10,9 +10,9 @@ from made_sets import bundled
 
 from sql_env import ChatPolicy, EpisodeEnv, OraclePolicy, RandomPolicy, RewardConfig, Session
 from sql_env.evaluation import read_log, step_values, tree_rollouts, write_log
-from sql_env.evaluation.trees import _fork_policy, _states_of, _tree_trajectories, read_trees
+from sql_env.evaluation.rollouts import _fork_policy, _states_of, _tree_trajectories, read_trees
 from sql_env.play.acts import ACTS, Action
-from sql_env.policies.base import Completion, ModelError
+from sql_env.policies.requests import Completion, ModelError
 
 ID = "vet_clinic-02"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"

@@ -410,7 +410,7 @@ class FakeClient:
     "A server that is an `EpisodeEnv`; breaks after some calls."
 
     def __init__(self, made, breaks_at=None):
-        from sql_env.play.environment import EpisodeEnv
+        from sql_env.play.episode import EpisodeEnv
 
         self.env = EpisodeEnv(bundled(), reward=RewardConfig.partial())
         self.calls, self.breaks_at, self.closed = 0, breaks_at, False

@@ -9,13 +9,13 @@ from laws import law
 from tables import cases
 
 from sql_env.grading.answers import _cells_equal
-from sql_env.grading.cells import parse_cell
 from sql_env.sql.text import (
     Result,
     format_identifier,
     format_value,
     is_sql_value,
     nearest_names,
+    parse_cell,
     value_from_json,
     value_to_json,
 )

@@ -13,7 +13,7 @@ from test_explorer_browser import browser, open_page, picture  # noqa: F401
 
 from sql_env import ChatPolicy, OraclePolicy, evaluate, load
 from sql_env.evaluation.rows import FAILURES
-from sql_env.policies.base import Completion
+from sql_env.policies.requests import Completion
 from sql_env.view.episode import EpisodeView, conversation, view_logged
 from sql_env.view.html import render_html
 from sql_env.view.page import _words_html, episode_view_html

@@ -16,10 +16,9 @@ pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_
 from sql_env import ChatPolicy, load
 from sql_env.evaluation import RunStopped, compare, evaluate, load_result, read_log
 from sql_env.play.chat import tool_schemas
-from sql_env.policies.base import Completion, channel_text
 from sql_env.policies.baselines import answer_from_result
 from sql_env.policies.local import LocalModel
-from sql_env.policies.requests import ADVICE, EndpointError
+from sql_env.policies.requests import ADVICE, Completion, EndpointError, channel_text
 from sql_env.view.logs import read_runs
 from sql_env.view.run import run_page_html
 

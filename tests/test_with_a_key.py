@@ -326,8 +326,7 @@ def test_the_interval_of_no_difference_is_explained():
 
 
 def test_several_results_are_compared_with_a_correction(sql_env, tmp_path):
-    from sql_env.evaluation.results import compare_all
-    from sql_env.evaluation.statistics import holm
+    from sql_env.evaluation.results import compare_all, holm
 
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.9, 0.9]) == [1, 1] and holm([]) == []

@@ -16,7 +16,7 @@ def tiny_recipe():
     "`nano` in a few seconds: one stage of each method on a few questions."
     from dataclasses import replace
 
-    from sql_env.nano.recipe import NANO
+    from sql_env.nano.training import NANO
     from sql_env.training.recipes import Stage
 
     often = dict(save_steps=2, logging_steps=1, warmup_steps=1)
@@ -122,8 +122,8 @@ def learned(tok):
     "A model that answers one question in three calls; and a server's probe, or it would write calls that are no JSON."
     from sql_env.policies.endpoint import _PROBE
     from sql_env.sources.loading import load
-    from sql_env.training.data import sft_rows
     from sql_env.training.experts import ExpertPolicy, ExpertTrajectories
+    from sql_env.training.recipes import sft_rows
 
     one = load("bundled").filter(question_id="vet_clinic-02")
     made = ExpertTrajectories(one, 1, policy=ExpertPolicy(one, ["direct"]))

@@ -32,8 +32,7 @@ from typer.models import OptionInfo, ParameterInfo
 
 from .. import __version__, database, policies, sources
 from ..paths import SourceError, terminal_text
-from ..play.acts import ACTIONS
-from ..play.settings import OPTIONS
+from ..play.acts import ACTIONS, OPTIONS
 from ..plugins import KINDS, Fields, MissingExtraError, find, names
 from ..server.settings import Settings
 

@@ -41,13 +41,12 @@ from sql_env.cli.app import (
     app,
     make_policy,
 )
-from ..play.acts import allowed_actions
-from ..play.settings import OPTIONS
+from ..play.acts import OPTIONS, allowed_actions
 from ..plugins import Fields
 
 if TYPE_CHECKING:
     from sql_env.evaluation.results import Comparison, EvaluationResult
-    from sql_env.play.environment import EpisodeEnv
+    from sql_env.play.episode import EpisodeEnv
     from sql_env.questions.question_set import QuestionSet
 
 # %% ../../nbs/cli/03_evaluate.ipynb #712ba55c
@@ -512,7 +511,7 @@ def _evaluate(
         raise ValueError("--out is of a whole run: keep a shard by --log, for sql_env merge")
     loaded = questions.load(evaluation.n or 200, show_progress=not as_json)
     from sql_env.evaluation.verification import check_part
-    from sql_env.play.environment import EpisodeEnv
+    from sql_env.play.episode import EpisodeEnv
 
     if part:
         loaded = check_part(part, loaded)

@@ -34,7 +34,7 @@ from sql_env.cli.app import (
     app,
     make_policy,
 )
-from ..play.settings import JUDGES
+from ..play.acts import JUDGES
 from ..plugins import Fields
 
 if TYPE_CHECKING:
@@ -146,8 +146,9 @@ def demo(
 
     A question in terms of a manual: `sql_env demo --source manual --actions search --policy oracle`
     """
-    from sql_env.play.environment import EpisodeEnv
-    from sql_env.policies.base import ModelError, RolloutAborted, play_episode
+    from sql_env.play.episode import EpisodeEnv
+    from sql_env.policies.baselines import play_episode
+    from sql_env.policies.requests import ModelError, RolloutAborted
 
     loaded = questions.load()
     env = EpisodeEnv(loaded, **_play_settings(play))
@@ -450,7 +451,7 @@ def _write_page(reader: Any, questions: Any, out: Path, title: str, as_json: boo
 # %% ../../nbs/cli/02_play.ipynb #fde7388f
 def _write_trees(reader: Any, out: Path, title: str) -> None:
     "Write the page of the trees in the logs that were read; raises `ValueError` if there is none."
-    from sql_env.evaluation.trees import read_trees
+    from sql_env.evaluation.rollouts import read_trees
     from sql_env.view.page import tree_page_html
 
     trees = [tree for run in reader.runs for tree in read_trees(run.trajectories)]

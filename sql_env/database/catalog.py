@@ -1,4 +1,4 @@
-"""Tables, columns and keys of a file, and names that are nearly right
+"""Tables, columns and keys of a file, names that are nearly right, and what a statement reads of them
 
 Docs: https://hjerpe.github.io/sql_env/database/catalog.html.md"""
 
@@ -7,13 +7,13 @@ Docs: https://hjerpe.github.io/sql_env/database/catalog.html.md"""
 # %% auto #0
 __all__ = ['MAX_VIEW_TABLES', 'Column', 'TableInfo', 'ColumnDefinition', 'read_columns', 'primary_key', 'read_keys', 'Reference',
            'read_references', 'read_catalog', 'plain_table_names', 'database_fingerprint', 'row_number_name',
-           'has_row_numbers', 'middle_key', 'resolve_table']
+           'has_row_numbers', 'middle_key', 'resolve_table', 'StatementReader']
 
 # %% ../../nbs/database/03_catalog.ipynb #44c36f90
 import hashlib
 import re
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from .connection import _bounded_compiling
+from .connection import _bounded_compiling, pages_read
 from .guards import Limits, QueryError, connect_readonly
 from ..sql.text import format_identifier, format_value, quote_identifier, sql_tokens, unquote
 
@@ -578,3 +578,119 @@ def _add_name_hint(
             columns += [c.name for c in table.columns]
     hint = _suggest_names(word, columns, otherwise="DESCRIBE a table to see its columns.")
     return QueryError(e.kind, e.message, hint)
+
+# %% ../../nbs/database/03_catalog.ipynb #7ed42513
+class _TableFacts(NamedTuple):
+    "A table of a file."
+
+    name: str
+    columns: tuple[str, ...]  # that `SELECT *` gives, generated ones too
+    declared: tuple[str, ...]  # the same with type and collation, as CREATE TABLE wants them
+    keys: tuple[tuple[int, ...], ...]  # places of the columns of each key that has no NULL
+    row_id: str  # name of the number of a row; empty if there is none
+    has_plain_text: bool  # texts are compared byte by byte
+
+# %% ../../nbs/database/03_catalog.ipynb #789763ac
+_STRICT = re.compile(r"\)[^()]*\bstrict\b[^()]*$", re.I)
+
+# %% ../../nbs/database/03_catalog.ipynb #babb8cec
+def _is_strict(con: apsw.Connection, table: str) -> bool:
+    "Whether values of a table must have the declared types."
+    name = table.replace("'", "''")
+    sql = con.execute(f"SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = '{name}'").get
+    return bool(sql and _STRICT.search(sql))
+
+# %% ../../nbs/database/03_catalog.ipynb #9ffdb57e
+def _table_facts(con: apsw.Connection, table: str) -> _TableFacts:
+    "The facts of a table; raises `apsw.Error`."
+    info = read_columns(con, table)
+    columns = tuple([column.name for column in info])
+    declared, collations = [], set()
+    is_strict = _is_strict(con, table)
+    for column in columns:
+        kind, collation, *_ = con.column_metadata("main", table, column)
+        if is_strict and kind == "ANY":
+            kind = ""  # in a STRICT table it keeps values as they are
+        declared.append(f"{quote_identifier(column)} {kind or ''} COLLATE {collation}")
+        collations.add(collation)
+    row_id = row_number_name(columns) if has_row_numbers(con, table) else ""
+    primary = primary_key(info)
+    # SQLite allows NULLs, which are not equal, in every key but these
+    is_alias = [c.type.upper() for c in info if c.key_place] == ["INTEGER"]
+    full = {c.name for c in info if c.not_null}.union(primary if is_alias or not row_id else ())
+    keys = [key for key in read_keys(con, table, info) if full.issuperset(key)]
+    whole = tuple([tuple([columns.index(name) for name in key]) for key in keys])
+    return _TableFacts(table, columns, tuple(declared), whole, row_id, collations <= {"BINARY"})
+
+# %% ../../nbs/database/03_catalog.ipynb #6c9b9574
+_OBJECTS = r"""
+SELECT name, type, sql FROM sqlite_schema WHERE type IN ('table', 'view')
+AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND coalesce(sql, '') NOT LIKE 'create virtual%'
+"""
+
+# %% ../../nbs/database/03_catalog.ipynb #6be1b4dc
+class StatementReader:
+    "A connection to a file that tells what trusted statements read and need."
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.con = connect_readonly(self.path, Limits.gold())
+        self.con.limit(apsw.SQLITE_LIMIT_COLUMN, 2000)
+        self.con.limit(apsw.SQLITE_LIMIT_VDBE_OP, 250_000)
+        self.views: dict[str, str] = {}  # CREATE statement of each
+        self.tables: dict[str, str] = {}  # names by their lower case
+        for name, kind, sql in self.con.execute(_OBJECTS):
+            if kind == "view":
+                self.views[str(name).lower()] = str(sql)
+            else:
+                self.tables[str(name).lower()] = str(name)
+        self._pages_read = pages_read(self.con)
+        self._odd_names = [name for name in self.tables if not re.fullmatch(r"\w+", name)]
+        self._facts: dict[str, _TableFacts] = {}
+
+    def tables_read(self, sql: str) -> tuple[list[str], bool]:
+        "The tables that a statement reads or names, sorted, and whether it reads a view; raises `apsw.Error`."
+        names: set[str] = set()
+
+        def authorize(operation, first, second, database, inner):
+            if operation == apsw.SQLITE_READ:
+                names.update([first.lower(), (inner or "").lower()])
+            return apsw.SQLITE_OK
+
+        self.con.authorizer = authorize
+        try:
+            self.con.execute(f"EXPLAIN {sql}", can_cache=False).close(True)
+        finally:
+            self.con.authorizer = None
+        # tables of a join whose columns are not read are not reported, so names in the text count too
+        used = [sql, *[self.views[name] for name in names & self.views.keys()]]
+        text = " ".join(used).lower()
+        names |= {name for name in self._odd_names if name in text}
+        names.update(re.findall(r"\w+", text))
+        return sorted(self.tables[name] for name in names & self.tables.keys()), len(used) > 1
+
+    def facts(self, table: str) -> _TableFacts:
+        "The facts of a table; raises `apsw.Error`."
+        if table not in self._facts:
+            self._facts[table] = _table_facts(self.con, table)
+        return self._facts[table]
+
+    def work(self, sql: str) -> tuple[int, int]:
+        "Operations that a statement needs, to a thousand, and pages of 4 kB; it must be known to end."
+        thousands, before = 1, self._pages_read()
+
+        def tick() -> bool:
+            nonlocal thousands
+            thousands += 1
+            return False
+
+        self.con.set_progress_handler(tick, 1000)
+        try:
+            deque(self.con.execute(sql), maxlen=0)
+        finally:
+            self.con.set_progress_handler(None)
+        return 1000 * thousands, self._pages_read() - before
+
+    def close(self) -> None:
+        "Close the connection."
+        self.con.close()

@@ -33,10 +33,9 @@ from sql_env.grading.variants.selection import (
 )
 from ..paths import ProgressBar
 from ..play.acts import needed_actions
-from ..play.environment import EpisodeEnv
+from ..play.episode import EpisodeEnv
 from ..plugins import find
-from ..policies.base import play_episode
-from ..policies.baselines import HACKS, OraclePolicy, most_frequent_answer
+from ..policies.baselines import HACKS, OraclePolicy, most_frequent_answer, play_episode
 from ..questions.gold import GoldRunner, judge_task, same_rows
 from sql_env.questions.question_set import (
     QUARANTINE_FLAGS,

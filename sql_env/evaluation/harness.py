@@ -42,11 +42,11 @@ from sql_env.evaluation.rows import (
 from ..paths import ProgressBar
 from ..play.acts import ACTIONS
 from ..play.chat import tool_schemas
-from ..play.environment import EpisodeEnv
+from ..play.episode import EpisodeEnv
 from ..plugins import Fields
-from ..policies.base import Completion, Policy, channel_text, usage_cost
-from ..policies.baselines import hacks_for, most_frequent_answer
+from ..policies.baselines import Policy, hacks_for, most_frequent_answer
 from ..policies.endpoint import price_list
+from ..policies.requests import Completion, channel_text, usage_cost
 from ..questions.question_set import QuestionSet
 
 # %% ../../nbs/evaluation/07_harness.ipynb #e34d9ac0

@@ -37,7 +37,7 @@ from sql_env.evaluation.rows import (
 )
 from ..paths import replacing
 from ..play.acts import ACTIONS, repair_unicode
-from ..play.environment import EpisodeEnv
+from ..play.episode import EpisodeEnv
 from ..play.reward import RewardConfig
 from ..play.session import replay
 from ..plugins import Fields

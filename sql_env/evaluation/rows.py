@@ -33,7 +33,7 @@ from ..play.chat import tool_schemas
 from ..play.episode import Episode, Turn
 from ..play.judges import judge_chain
 from ..plugins import Fields
-from ..policies.base import usage_cost
+from ..policies.requests import usage_cost
 from ..questions.question_set import Question
 from ..sql.clauses import differing_clauses
 from ..sql.text import normalize_sql

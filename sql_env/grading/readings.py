@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from sql_env.grading.cells import (
+from sql_env.sql.text import (
     BareText,
     _as_written,
     _parse_number,
@@ -24,9 +24,9 @@ from sql_env.grading.cells import (
     _split_unit,
     _unquote,
     _WrittenNumber,
+    format_value,
     parse_cell,
 )
-from ..sql.text import format_value
 
 # %% ../../nbs/grading/02_readings.ipynb #aaede05e
 MAX_ANSWER_CHARS = 100_000  # of an answer, and of any argument that an agent sends

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..grading.readings import MAX_ANSWER_CHARS
-from ..play.environment import EpisodeEnv
-from ..play.episode import Observation
-from ..play.settings import OPTIONS
+from ..play.acts import OPTIONS
+from ..play.episode import EpisodeEnv, Observation
 from ..plugins import Fields, needs_extra
 from ..questions.question_set import QuestionSet
 from ..sources.loading import load

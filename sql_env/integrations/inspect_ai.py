@@ -14,11 +14,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Unpack
 
+from ..play.acts import OPTIONS, Settings
 from ..play.chat import argument_text, error_result_text
-from ..play.environment import EpisodeEnv
+from ..play.episode import EpisodeEnv
 from ..play.session import Session
 from ..play.session import ToolError as SessionToolError
-from ..play.settings import OPTIONS, Settings
 from ..plugins import Fields, needs_extra
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import load

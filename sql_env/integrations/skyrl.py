@@ -13,13 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Unpack
 
-from ..play.acts import ACTIONS, allowed_actions
+from ..play.acts import ACTIONS, Settings, allowed_actions
 from ..play.chat import question_messages
-from ..play.environment import EpisodeEnv
+from ..play.episode import EpisodeEnv
 from ..play.session import Session
-from ..play.settings import Settings
 from ..plugins import Fields, needs_extra
-from ..policies.weights import parse_assistant_text
+from ..policies.local import parse_assistant_text
 from ..questions.question_set import Question, QuestionSet
 
 with needs_extra("skyrl"):

@@ -19,12 +19,10 @@ from typing import Any, Unpack
 from weakref import WeakValueDictionary
 
 from ..grading.readings import MAX_ANSWER_CHARS
-from ..play.acts import ACTIONS, ACTS, Act, allowed_actions, find_act
+from ..play.acts import ACTIONS, ACTS, Act, Settings, allowed_actions, find_act
 from ..play.chat import MAX_TOOL_RESULT_CHARS, initial_view, question_messages
-from ..play.environment import EpisodeEnv
-from ..play.episode import Episode, Observation
+from ..play.episode import Episode, EpisodeEnv, Observation
 from ..play.session import EPISODE_OVER, Session, ToolError
-from ..play.settings import Settings
 from ..plugins import Fields
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import load

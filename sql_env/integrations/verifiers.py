@@ -19,15 +19,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ..database.guards import EnvironmentFailedError
-from ..evaluation.trees import step_values
-from ..play.acts import allowed_actions
+from ..evaluation.rollouts import step_values
+from ..play.acts import OPTIONS, allowed_actions
 from ..play.chat import tool_schemas
-from ..play.environment import EpisodeEnv
+from ..play.episode import EpisodeEnv
 from ..play.session import Session, SessionVerdict
-from ..play.settings import OPTIONS
 from ..plugins import Fields, needs_extra
-from ..policies.base import play_episode
-from ..policies.baselines import OraclePolicy
+from ..policies.baselines import OraclePolicy, play_episode
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import load, takes_option
 

@@ -7,7 +7,6 @@ __getattr__, __dir__ = lazy_names(
     {
         "text": "render_transcript",
         "engine": "NanoPolicy find_nano",
-        "recipe": "NANO expert_transcripts",
-        "training": "new_nano",
+        "training": "NANO expert_transcripts new_nano",
     },
 )

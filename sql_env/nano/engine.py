@@ -30,7 +30,6 @@ from sql_env.nano.text import (
 )
 from ..paths import NANO_WEIGHTS
 from ..plugins import Fields
-from ..policies.base import Completion
 from ..policies.chat import ChatPolicy
 from sql_env.policies.local import (
     complete_batches,
@@ -38,6 +37,7 @@ from sql_env.policies.local import (
     local_usage,
     only_completion,
 )
+from ..policies.requests import Completion
 
 # %% ../../nbs/nano/02_engine.ipynb #043a4c3b
 _DTYPES = dict(F32=np.float32, F16=np.float16, I8=np.int8)

@@ -6,11 +6,9 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "reward": "RewardConfig",
-        "environment": "EpisodeEnv",
-        "acts": "ACTIONS Act Action Said prompt",
+        "acts": "ACTIONS Act Action Said Settings prompt",
         "judges": "Ask Judge",
-        "episode": "Episode Observation",
-        "settings": "Settings",
+        "episode": "Episode EpisodeEnv Observation",
         "chat": "initial_messages tool_schemas",
         "session": "Session ToolError",
     },

@@ -17,7 +17,7 @@ from itertools import accumulate, islice
 from ..database.catalog import TableInfo
 from ..database.database import Database
 from ..database.guards import EnvironmentFailedError
-from ..grading.grounding import Evidence
+from ..grading.answers import Evidence
 from .reward import _ResultOrigin
 from ..sql.analysis import referenced_tables
 from ..sql.text import quote_identifier

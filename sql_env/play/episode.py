@@ -1,4 +1,4 @@
-"""The game itself: a question, a hidden database, a few actions and a budget.
+"""One question, played until its answer, and the environment that plays many
 
 Docs: https://hjerpe.github.io/sql_env/play/episode.html.md"""
 
@@ -6,35 +6,42 @@ Docs: https://hjerpe.github.io/sql_env/play/episode.html.md"""
 
 # %% auto #0
 __all__ = ['MAX_OBSERVATION_CHARS', 'MAX_TOOL_RESULT_CHARS', 'MAX_HISTORY_ACTIONS', 'NOT_STARTED', 'Observation', 'Turn',
-           'Episode']
+           'Episode', 'EpisodeEnv']
 
 # %% ../../nbs/play/07_episode.ipynb #1fcc749d
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
+from random import Random
 from sys import getsizeof
 from typing import Unpack
 
 from ..database.database import BriefDatabase, Database, NotBrief
-from ..database.guards import FAST_LIMITS, QueryError
+from ..database.guards import FAST_LIMITS, Limits, QueryError
 from ..database.writing import Change, WritableCopy
 from ..grading.answers import Verdict
 from ..grading.readings import UnreadableAnswerError
+from ..grading.variants.selection import why_no_instances
 from sql_env.play.acts import (
     Act,
     Action,
     Said,
     Scene,
+    Settings,
     _parse_action,
     find_act,
+    needed_actions,
+    read_settings,
+    verbs,
 )
 from .board import SchemaView, _Board, escape_markup, unescape_markup
-from .judges import Ask, _TaskWork, _why_unjudged, judge_chain
+from .judges import ROBUST, Ask, _TaskWork, _why_unjudged, judge_chain
 from .reward import RewardMeter, TurnFacts
-from .settings import Settings, read_settings
-from ..questions.question_set import Question
+from ..plugins import Fields
+from ..questions.question_set import Question, QuestionSet, why_none
 from ..sql.text import Result
 
 # %% ../../nbs/play/07_episode.ipynb #b787e1cb
@@ -444,3 +451,191 @@ class Episode:
         "The verdicts that `verify` asks for, by name; empty before the end."
         found = {judge.name: self.judged(judge.name) for judge in judge_chain(self.verify)}
         return {name: verdict for name, verdict in found.items() if verdict is not None}
+
+# %% ../../nbs/play/07_episode.ipynb #cb3e5785
+_MAX_DRAWS = 100  # of questions that can't be played, before the last one's reason is raised
+
+# %% ../../nbs/play/07_episode.ipynb #b3bf11bd
+@dataclass
+class _QuestionSampler:
+    "Chooses questions of a set by id, by index, or by chance."
+
+    questions: QuestionSet
+    why_refused: Callable[[Question], str] | None = None  # a reason, or "": it can be played
+    _subsets: dict[tuple, QuestionSet] = field(default_factory=dict)
+    _seed: int = 0
+    _rng: Random | None = None  # made when it is needed, as that takes a while
+
+    def subset(self, split: str | None = None, difficulty: str | None = None) -> QuestionSet:
+        "The questions of a split and a difficulty; raises `KeyError` saying which there are."
+        key = split, difficulty
+        if key not in self._subsets:
+            found = self.questions.split(split) if split else self.questions
+            if difficulty:
+                found = found.filter(difficulty=difficulty)
+            if not len(found):
+                raise KeyError(
+                    f"no questions of difficulty {difficulty!r}; there are easy, medium and hard"
+                )
+            self._subsets[key] = found
+        return self._subsets[key]
+
+    def is_ready(
+        self,
+        question_id: str | None = None,
+        split: str | None = None,
+        difficulty: str | None = None,
+    ) -> bool:
+        "Whether choosing needs no search through all questions, and no variants."
+        if self.why_refused is not None:
+            return False
+        if question_id is not None:
+            return question_id in self.questions.by_id
+        return (split, difficulty) in self._subsets
+
+    def choose(
+        self,
+        question_id: str | None = None,
+        split: str | None = None,
+        index: int | None = None,  # counts within split and difficulty
+        difficulty: str | None = None,
+        seed: int | None = None,  # starts the generator anew
+    ) -> Question:
+        "One question, drawn by chance if neither id nor index is given; raises `KeyError` or `IndexError`."
+        if seed is not None:
+            self._seed, self._rng = seed, None
+        if question_id is not None:
+            return self._checked(self.questions.get(question_id))
+        found = self.subset(split, difficulty)
+        if index is None:
+            return self._draw(found)
+        if not 0 <= index < len(found):
+            raise IndexError(f"index {index} is not in 0 to {len(found) - 1}")
+        return self._checked(found[index])
+
+    def _checked(self, question: Question) -> Question:
+        if self.why_refused and (reason := self.why_refused(question)):
+            raise KeyError(reason)
+        return question
+
+    def _draw(self, found: QuestionSet) -> Question:
+        "A question drawn by chance; those that can't be played are passed over."
+        self._rng = self._rng or Random(self._seed)
+        for _ in range(_MAX_DRAWS):
+            question = found[self._rng.randrange(len(found))]
+            if self.why_refused is None or not self.why_refused(question):
+                break
+        return self._checked(question)
+
+# %% ../../nbs/play/07_episode.ipynb #be88333b
+def _without_unjudged(questions: QuestionSet) -> QuestionSet:
+    "The questions whose databases can have variants; the others are flagged and set aside."
+    names = dict.fromkeys(q.database_name for q in questions)
+    why = {name: why_no_instances(questions.database(name).path) for name in names}
+    if not any(why.values()):
+        return questions
+    kept, unjudged = [], []
+    for q in questions:
+        reason = why[q.database_name]
+        if reason and not q.writable:
+            unjudged.append(q.with_flag("no_variants", reason))
+        else:
+            kept.append(q)
+    if not kept:
+        reason = unjudged[0].reason("no_variants")
+        raise ValueError(f"{questions.name}: no question can be graded robustly: {reason}")
+    return questions.with_questions(kept, [*questions.quarantined, *unjudged])
+
+# %% ../../nbs/play/07_episode.ipynb #9fad7268
+def _playable(questions: QuestionSet, actions: Sequence[str]) -> QuestionSet:
+    "Without actions that change rows the questions that are no tasks; raises `ValueError` if tasks need more actions."
+    if not verbs("changes", actions) and not all(q.writable for q in questions):
+        questions = questions.filter(lambda q: not q.writable)
+    needed = needed_actions(questions)
+    if not {*needed} <= {*actions}:
+        raise ValueError(
+            f"{questions.name}: its tasks need the action{'s' * (len(needed) > 1)} {', '.join(needed)} "
+            f"(--actions {','.join(needed).lower()} of evaluate, demo, export, serve and mcp)"
+        )
+    return questions
+
+# %% ../../nbs/play/07_episode.ipynb #4e3b1920
+class EpisodeEnv:
+    "Episodes over a set of questions; one episode at a time."
+
+    def __init__(
+        self,
+        questions: QuestionSet,
+        *,
+        limits: Limits | None = None,  # what one statement may use; those of the questions if None
+        **settings: Unpack[Settings],  # reward, budget, schema_level, verify, actions
+    ):
+        if not len(questions):
+            why = why_none(questions)
+            raise ValueError(f"{questions.name}: there are no questions to play: {why}")
+        if limits is not None and limits != questions.limits:
+            questions = questions.with_limits(limits)
+        self.settings: Fields = read_settings(settings)
+        self.actions, verify = self.settings["actions"], self.settings["verify"]
+        questions = _playable(questions, self.actions)
+        if ROBUST in judge_chain(verify):
+            questions = _without_unjudged(questions)
+        self.questions = questions
+        self.sampler = _QuestionSampler(questions, self.why_refused if verify != "value" else None)
+        self.episode: Episode | None = None
+        self.episode_id = ""
+        _ = self._unplayed  # refuses wrong settings now
+
+    @cached_property
+    def _unplayed(self) -> Episode:
+        "What each episode is made from; its settings are read and checked once."
+        question = self.questions[0]
+        return Episode(question, self.questions.database(question.database_name), **self.settings)
+
+    def __getstate__(self) -> Fields:
+        "A copy in another process opens its own databases."
+        return {k: v for k, v in self.__dict__.items() if k != "_unplayed"}
+
+    def reset(
+        self,
+        seed: int | None = None,  # of the generator that draws questions, and of SAMPLE
+        episode_id: str | None = None,
+        question_id: str | None = None,
+        split: str | None = None,
+        index: int | None = None,
+        difficulty: str | None = None,
+    ) -> Observation:
+        "Start an episode; raises `KeyError` or `IndexError` saying which questions there are."
+        question = self.sampler.choose(question_id, split, index, difficulty, seed)
+        return self.start(question, seed, episode_id)
+
+    def start(
+        self, question: Question, seed: int | None = None, episode_id: str | None = None
+    ) -> Observation:
+        "Start an episode of a question of the set."
+        database = self.questions.database(question.database_name)
+        episode = self._unplayed.another(question, database)
+        first = episode.reset(seed)
+        self.close()
+        self.episode_id = episode_id or f"{question.question_id}-{seed or 0}"
+        self.episode = episode
+        return first
+
+    def step(self, action_type: str, argument: str = "") -> Observation:
+        "Take one action, as `Episode.step` does."
+        return self.episode.step(action_type, argument) if self.episode else NOT_STARTED
+
+    def try_step(self, action_type: str, argument: str = "") -> Observation | None:
+        "`step` if it is certain to be brief, else None, as `Episode.try_step` does."
+        return self.episode.try_step(action_type, argument) if self.episode else NOT_STARTED
+
+    def why_refused(self, question: Question) -> str:
+        "Why a question can't be graded as `verify` says, as a sentence; empty if it can."
+        database = self.questions.database(question.database_name)
+        return _why_unjudged(question, database, self.settings["verify"])
+
+    def close(self) -> None:
+        "Forget the episode; `reset` starts another."
+        if self.episode is not None:
+            self.episode.close()
+        self.episode = None

@@ -21,7 +21,7 @@ from ..database.connection import _T
 from ..database.database import Database
 from ..database.guards import QueryError
 from ..database.writing import Change, WritableCopy
-from ..grading.answers import Verdict
+from ..grading.answers import Verdict, is_grounded
 from sql_env.grading.changes import (
     find_faults,
     gold_changes,
@@ -29,7 +29,6 @@ from sql_env.grading.changes import (
     judge_policy,
     judge_replay,
 )
-from ..grading.grounding import is_grounded
 from ..grading.variants.robust import NOT_JUDGED, verify_robust
 from ..grading.variants.selection import why_no_variants
 from .board import _Board, escape_markup

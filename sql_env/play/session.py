@@ -38,8 +38,7 @@ from sql_env.play.chat import (
     parse_tool_call,
     tool_schemas,
 )
-from .environment import EpisodeEnv
-from .episode import Episode, Observation, Turn
+from .episode import Episode, EpisodeEnv, Observation, Turn
 from ..plugins import Fields
 from ..questions.question_set import Question, QuestionSet
 

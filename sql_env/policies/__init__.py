@@ -5,8 +5,11 @@ from sql_env import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "base": "Completion ModelError Policy RolloutAborted ScriptedPolicy play_episode",
-        "baselines": "ForgetfulOracle GreedyPolicy HACKS OraclePolicy RandomPolicy named_policy policy_names",
+        "baselines": (
+            "ForgetfulOracle GreedyPolicy HACKS OraclePolicy Policy RandomPolicy ScriptedPolicy "
+            "named_policy play_episode policy_names"
+        ),
+        "requests": "Completion ModelError RolloutAborted",
         "chat": "ChatPolicy",
         "endpoint": "Endpoint",
         "local": "LocalModel",

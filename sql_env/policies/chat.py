@@ -29,21 +29,13 @@ from sql_env.play.chat import (
     initial_messages,
     tool_schemas,
 )
-from ..play.environment import EpisodeEnv
-from ..play.episode import Observation
+from ..play.episode import EpisodeEnv, Observation
 from ..play.session import Conversation
 from ..plugins import Fields
-from sql_env.policies.base import (
-    Completion,
-    ModelError,
-    RolloutAborted,
-    parse_schema_info,
-    play_episode,
-    usage_cost,
-)
-from .baselines import OraclePolicy
+from .baselines import OraclePolicy, parse_schema_info, play_episode
 from .endpoint import Endpoint
 from .local import MODEL_SETTINGS_FILE, LocalModel, load_model_settings
+from .requests import Completion, ModelError, RolloutAborted, usage_cost
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import load
 

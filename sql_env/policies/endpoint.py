@@ -24,9 +24,16 @@ from urllib.parse import urlsplit
 from ..paths import read_asset
 from ..play.chat import openai_tools, tool_schemas
 from ..plugins import Fields, needs_extra
-from .base import Completion, RolloutAborted
-from .requests import EndpointError, RequestPace, _backoff, _explain_error, send
-from .weights import _EXAMPLE, as_text, parse_assistant_text
+from .local import _EXAMPLE, as_text, parse_assistant_text
+from sql_env.policies.requests import (
+    Completion,
+    EndpointError,
+    RequestPace,
+    RolloutAborted,
+    _backoff,
+    _explain_error,
+    send,
+)
 
 # %% ../../nbs/policies/04_endpoint.ipynb #e6112af4
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import apsw
 from sqlglot import exp
@@ -39,7 +40,6 @@ from sql_env.proofs.normal_form import (
     Exists,
     Identity,
     IsNull,
-    Node,
     Not,
     Or,
     Row,
@@ -48,19 +48,41 @@ from sql_env.proofs.normal_form import (
     Unproved,
     counted,
 )
-from .queries import _Relation, _Translator, _visible
+from .queries import _Relation, _Translator, _with_out
 from .values import _Values
 from ..questions.question_set import Question
 from ..sql.analysis import referenced_tables
 from ..sql.text import Result, quote_identifier
 
 # %% ../../nbs/proofs/09_decision.ipynb #04036b3a
-_OPERATORS = ("+", "-", "*", "/", "%", "||")
+_SQL = {
+    Choice: "(CASE WHEN {condition} THEN {then} ELSE {otherwise} END)",
+    Not: "(NOT {part})",
+    Compare: "({left} {operator} {right})",
+    IsNull: "({term} IS NULL)",
+    Exists: "EXISTS ({block})",
+}
+_CALLS = {
+    **{name: f"({{0}} {name} {{1}})" for name in "+ - * / % || like glob".split()},
+    **{
+        f"cast:{name}": f"(+CAST({{0}} AS {name}))"
+        for name in "INTEGER REAL NUMERIC TEXT BLOB".split()
+    },
+    "real": "(+CAST({0} AS REAL))",
+    "neg": "(- {0})",
+    "fdiv": "(CAST({0} AS REAL) / {1})",
+    # what looks like a number, else the text itself
+    "as_number": "iif(typeof({0}) = 'text' AND CAST({0} AS NUMERIC) = {0}, CAST({0} AS NUMERIC), {0})",
+    "as_text": "iif(typeof({0}) IN ('integer', 'real'), CAST({0} AS TEXT), {0})",
+    "truth": "iif({0}, 1, 0)",
+    "ts_or_ds_to_timestamp": "{0}",
+    "time_to_str": "strftime({1}, {0})",
+}
 _NAMES = {
     "str_position": "instr",
     "substring": "substr",
-    "trim:position=LEADING": "ltrim",
-    "trim:position=TRAILING": "rtrim",
+    "trim:LEADING": "ltrim",
+    "trim:TRAILING": "rtrim",
 }
 
 # %% ../../nbs/proofs/09_decision.ipynb #003ae596
@@ -70,95 +92,52 @@ class _Writer:
     def __init__(self, schema: Schema):
         self.schema = schema
 
-    def row(self, row: Row) -> str:
-        return f"r{row.number}".replace("-", "_")
-
-    def term(self, term: Node) -> str:
-        match term:
-            case Column():
-                return f"(+{self.row(term.row)}.{quote_identifier(term.name)})"
-            case Identity():
-                names = self.schema.tables[term.row.table].identity
-                return ", ".join(f"+{self.row(term.row)}.{quote_identifier(n)}" for n in names)
+    def sql(self, node: Any) -> str:
+        match node:
+            case str():
+                return node
+            case Row(number):
+                return f"r{number}".replace("-", "_")
+            case Column(row, name):
+                return f"(+{self.sql(row)}.{quote_identifier(name)})"
+            case Identity(row):
+                names = self.schema.tables[row.table].identity
+                return ", ".join(f"+{self.sql(row)}.{quote_identifier(n)}" for n in names)
             case Constant(value, "text"):
                 return "'" + value.replace("'", "''") + "'"
-            case Constant(value, kind):
-                return "NULL" if kind == "null" else f"({value!r})"
-            case Choice():
-                then, otherwise = self.term(term.then), self.term(term.otherwise)
-                return (
-                    f"(CASE WHEN {self.formula(term.condition)} THEN {then} ELSE {otherwise} END)"
-                )
-            case Aggregate("value"):
-                return f"(+(SELECT c0 FROM ({self.bag(term.bag)}) LIMIT 1))"
-            case Aggregate():
-                what = "count(*)" if term.name == "count" else f"{term.name}(c0)"
-                return f"(SELECT {what} FROM ({self.bag(term.bag)}))"
-            case Call():
-                return self.call(term.name, list(map(self.term, term.args)))
-        raise Unproved(f"a term of kind {type(term).__name__}")
-
-    def call(self, name: str, args: Sequence[str]) -> str:
-        if name in _OPERATORS:
-            return f"({args[0]} {name} {args[1]})"
-        if name == "neg":
-            return f"(- {args[0]})"
-        if name == "fdiv":
-            return f"(CAST({args[0]} AS REAL) / {args[1]})"
-        if name == "real" or name.startswith("cast:"):
-            return f"(+CAST({args[0]} AS {name[5:] or 'REAL'}))"
-        if name == "as_number":  # what looks like a number, else the text itself
-            number = f"CAST({args[0]} AS NUMERIC)"
-            return f"(CASE WHEN typeof({args[0]}) = 'text' AND {number} = {args[0]} THEN {number} ELSE {args[0]} END)"
-        if name == "as_text":
-            is_number = f"typeof({args[0]}) IN ('integer', 'real')"
-            return f"(CASE WHEN {is_number} THEN +CAST({args[0]} AS TEXT) ELSE {args[0]} END)"
-        if name == "ts_or_ds_to_timestamp":
-            return args[0]
-        if name == "time_to_str":
-            return f"strftime({args[1]}, {args[0]})"
-        return f"{_NAMES.get(name, name)}({', '.join(args)})"
-
-    def formula(self, formula: Node) -> str:
-        match formula:
-            case And() | Or():
-                sign, none = (" AND ", "1") if isinstance(formula, And) else (" OR ", "0")
-                return f"({sign.join(map(self.formula, formula.parts)) or none})"
-            case Not():
-                return f"(NOT {self.formula(formula.part)})"
-            case Compare():
-                return f"({self.term(formula.left)} {formula.operator} {self.term(formula.right)})"
-            case IsNull():
-                return f"({self.term(formula.term)} IS NULL)"
-            case Exists():
-                return f"EXISTS ({self.block(formula.block)})"
-            case Test("truth", args):
-                return f"(CASE WHEN {self.term(args[0])} THEN 1 ELSE 0 END)"
-            case Test(name, args):
-                left, right = map(self.term, args)
-                return f"({left} {name} {right})"
-        raise Unproved(f"a formula of kind {type(formula).__name__}")
+            case Constant(value):
+                return "NULL" if value is None else f"({value!r})"
+            case Aggregate("value", bag):
+                return f"(+(SELECT c0 FROM ({self.sql(bag)}) LIMIT 1))"
+            case Aggregate(name, bag):
+                return f"(SELECT {name}({'*' if name == 'count' else 'c0'}) FROM ({self.sql(bag)}))"
+            case Call(name, args) | Test(name, args):
+                written = list(map(self.sql, args))
+                if name in _CALLS:
+                    return _CALLS[name].format(*written)
+                return f"{_NAMES.get(name, name)}({', '.join(written)})"
+            case And(parts) | Or(parts):
+                sign, none = (" AND ", "1") if isinstance(node, And) else (" OR ", "0")
+                return f"({sign.join(map(self.sql, parts)) or none})"
+            case Bag(blocks):
+                sign = " UNION " if node.is_set else " UNION ALL "
+                return sign.join(map(self.block, blocks)) or "SELECT NULL AS c0 WHERE 0"
+            case Block():
+                return self.block(node)
+        return _SQL[type(node)].format(
+            **{n: self.sql(getattr(node, n)) for n in node.__match_args__}
+        )
 
     def block(self, block: Block) -> str:
-        out = ", ".join(f"{self.term(t)} AS c{n}" for n, t in enumerate(block.out)) or "1 AS c0"
-        tables = ", ".join(f"{quote_identifier(r.table)} AS {self.row(r)}" for r in block.rows)
-        where = " AND ".join(map(self.formula, block.where))
-        sql = (
-            f"SELECT {out}"
-            + (f" FROM {tables}" if tables else "")
-            + (f" WHERE {where}" if where else "")
-        )
+        out = ", ".join(f"{self.sql(t)} AS c{n}" for n, t in enumerate(block.out)) or "1 AS c0"
+        tables = ", ".join(f"{quote_identifier(r.table)} AS {self.sql(r)}" for r in block.rows)
+        sql = f"SELECT {out}{' FROM ' if tables else ''}{tables} WHERE {self.sql(And(block.where))}"
         if not block.rows or {Identity(r) for r in block.rows} <= set(block.key):
             return sql
-        keys = [self.term(t) for t in block.key if not isinstance(t, Constant)]
+        keys = [self.sql(t) for t in block.key if not isinstance(t, Constant)]
         if keys:
             return f"{sql} GROUP BY {', '.join(keys)}"
         return f"SELECT * FROM ({sql} LIMIT 1)"
-
-    def bag(self, bag: Bag) -> str:
-        if not bag.blocks:
-            return "SELECT NULL AS c0 WHERE 0"
-        return (" UNION " if bag.is_set else " UNION ALL ").join(map(self.block, bag.blocks))
 
 # %% ../../nbs/proofs/09_decision.ipynb #c8460097
 def _relation_sql(relation: _Relation, schema: Schema, at_cut: bool = False) -> str:
@@ -168,7 +147,7 @@ def _relation_sql(relation: _Relation, schema: Schema, at_cut: bool = False) -> 
     columns = ", ".join(names)
     if not relation.bag.blocks:
         return f"SELECT {', '.join(f'NULL AS {name}' for name in names)} WHERE 0"
-    sql = f"SELECT {columns} FROM ({_Writer(schema).bag(relation.bag)})"
+    sql = f"SELECT {columns} FROM ({_Writer(schema).sql(relation.bag)})"
     keys = [
         f"+c{relation.width + n} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
         for n, key in enumerate(relation.order)
@@ -186,26 +165,26 @@ _FEWEST = 6  # results that were compared; with fewer nothing has been tested
 def kept_by(assumptions: Iterable[Assumption], schema: Schema, is_tidy: bool = False) -> Kept:
     "What contents keep if they keep some assumptions."
     found = list(assumptions)
-    places = {
-        kind: [(a.table, a.columns[0]) for a in found if a.kind == kind]
-        for kind in ("not_null", "numerals")
-    }
+
+    def of(kind: str) -> list[tuple[tuple[str, str], Assumption]]:
+        return [((a.table, a.columns[0] if a.columns else ""), a) for a in found if a.kind == kind]
+
+    tables = schema.tables
     return Kept(
-        frozenset(places["not_null"]),
-        {(a.table, a.columns[0]): a.detail for a in found if a.kind == "holds"},
+        frozenset(place for place, _ in of("not_null")),
+        {place: a.detail for place, a in of("holds")},
         {
-            (t, c): schema.tables[t].columns[c].digits if is_tidy else (1, 9)
-            for t, c in places["numerals"]
+            place: is_tidy and tables[a.table].columns[place[1]].digits or (1, 9)
+            for place, a in of("numerals")
         },
-        [(a.table, a.columns) for a in found if a.kind == "key"],
+        [(a.table, a.columns) for _, a in of("key")],
         [
-            (a.table, r)
-            for a in found
-            if a.kind == "reference"
-            for r in schema.tables[a.table].references
+            (t, r)
+            for (t, _), a in of("reference")
+            for r in tables[t].references
             if r.columns == a.columns
         ],
-        frozenset(a.table for a in found if a.kind == "filled"),
+        frozenset(t for (t, _), _ in of("filled")),
         is_tidy,
     )
 
@@ -279,11 +258,6 @@ class Proof:
             return "; ".join(map(str, self.assumptions)) or "nothing but the schema"
         return self.reason
 
-# %% ../../nbs/proofs/09_decision.ipynb #8662178f
-def _with_out(bag: Bag, start: int, end: int) -> Bag:
-    "A bag that gives only some of its terms."
-    return Bag(tuple(replace(b, out=b.out[start:end]) for b in bag.blocks), bag.is_set)
-
 # %% ../../nbs/proofs/09_decision.ipynb #26d3d798
 def _is_refined(gold: _Relation, other: _Relation) -> bool:
     "Whether what gold sorts by, the other query sorts by first."
@@ -318,14 +292,13 @@ class _Attempt:
         if len(gold_tree.selects) != len(tree.selects):
             raise Unproved("another number of columns")
         gold = self.gold.query(gold_tree, None, True)
-        if gold.limit is not None and gold.order:
-            self.gold.check_ties(gold)
+        self.gold.check_ties(gold)
         other = self.other.query(tree, None, True)
         self.forms = [_relation_sql(r, self.known.schema) for r in (gold, other)]
         self.cuts = [_relation_sql(cut, self.known.schema, at_cut=True) for cut in self.gold.cuts]
         if self.has_ties and self.gold.cuts:
             raise Unproved("gold's LIMIT cuts rows that tie in the data")
-        if gold.limit is not None and not gold.order:
+        if not gold.order:
             gold = self.gold.sliced(gold)
         if (
             gold.limit is not None
@@ -343,12 +316,9 @@ class _Attempt:
             enough = 1 if one_row else gold.limit
             if enough is None or other.limit < enough:
                 self.other.check_ties(other)
-        if gold.limit is not None:
-            gold = self.gold.sliced(gold)
-        if other.limit is not None:
-            other = self.other.sliced(other)
+        gold, other = self.gold.sliced(gold), self.other.sliced(other)
         if one_row:
-            gold = replace(gold, order=(), bag=_visible(gold))
+            gold = replace(gold, order=(), bag=_with_out(gold.bag, 0, gold.width))
         if not _is_refined(gold, other):
             raise Unproved("another order")
         return self.same(gold, other)
@@ -372,8 +342,8 @@ _TRIES = 64  # contents on which a difference is looked for
 # %% ../../nbs/proofs/09_decision.ipynb #6f1ad221
 def _refuted(gold: str, sql: str, tables, schema: Schema, tries: int) -> Counterexample | None:
     "Contents that tell two queries apart, and that a person would call possible."
-    facts = all_assumptions(schema, tables)
-    facts += [Assumption("key", t, (c,)) for t in tables for c in schema.tables[t].unique]
+    facts = all_assumptions(schema)  # also of tables that are only referred to
+    facts += [Assumption("key", t.name, (c,)) for t in schema.tables.values() for c in t.unique]
     kept = kept_by(facts, schema, is_tidy=True)
     contents, judge = Contents(schema.empty(), tables, (gold, sql), kept), Comparison(gold, sql)
     for seed in range(1, tries + 1):

@@ -11,10 +11,12 @@ __all__ = ['BARE']
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from sqlglot import exp
 
-from .facts import _column_affinity, _is_int
+from .facts import _column_affinity, _is_int, _listed
 from sql_env.proofs.normal_form import (
     FALSE,
     NULL,
@@ -43,8 +45,10 @@ from sql_env.proofs.values import (
     _comes_before,
     _count_of,
     _determines,
+    _if_there,
     _SortKey,
     _Truth,
+    _truths,
     _Values,
     extreme,
 )
@@ -52,9 +56,6 @@ from sql_env.proofs.values import (
 # %% ../../nbs/proofs/05_expressions.ipynb #fc5ba86b
 _TIMES = frozenset(
     "date datetime time_to_str ts_or_ds_to_timestamp ts_or_ds_to_date julianday strftime unixepoch".split()
-)
-_FUNCTIONS = _TIMES | frozenset(
-    "abs lower upper length round trim replace substring str_position typeof".split()
 )
 _CLOCK = re.compile("now|subsec", re.I)
 _MAX_LIST = 100  # values of IN
@@ -81,18 +82,17 @@ class _Scope:
     "What the bound names mean at a place of a query."
 
     sources: dict[str, dict[str, Node]]  # terms of columns, by the label of their source
-    affinities: dict[str, dict[str, str]] = field(default_factory=dict)
     outer: "_Scope | None" = None
     ctes: dict[str, tuple] = field(default_factory=dict)
     aggregate: Callable | None = None
     window: Callable | None = None
 
-    def all(self) -> Iterator["_Scope"]:
-        "This scope and those around it."
-        at: _Scope | None = self
-        while at is not None:
-            yield at
-            at = at.outer
+# %% ../../nbs/proofs/05_expressions.ipynb #5c0be5a1
+def _scopes(at: _Scope | None) -> Iterator[_Scope]:
+    "A scope and those around it."
+    while at is not None:
+        yield at
+        at = at.outer
 
 # %% ../../nbs/proofs/05_expressions.ipynb #da40c1fc
 def _sort_key(e: exp.Expression) -> _SortKey:
@@ -111,11 +111,12 @@ class _Expressions:
         self.values, self.known, self.numbers = values, values.known, values.numbers
         self.translate = translate
         self.seen: dict[exp.Expr, str] = {}  # the affinity of each subquery that is a value
+        self.affinities: dict[str, dict[str, str]] = {}  # of the columns of each source
 
     def truth(self, e: exp.Expression, scope: _Scope) -> _Truth:
         "When a condition is true, and when it is false."
         match e:
-            case exp.Paren():
+            case exp.Paren() | exp.Where() | exp.Having():
                 return self.truth(e.this, scope)
             case exp.And() | exp.Or():
                 parts = [self.truth(part, scope) for part in e.flatten()]  # type: ignore[arg-type]
@@ -137,8 +138,7 @@ class _Expressions:
                 return self.membership(e, scope)
             case exp.Exists():
                 relation = self.translate(e.this, scope)
-                there = self.values.exists_in(relation.bag, lambda out: TRUE)
-                return _Truth(there, _negation(there))
+                return _if_there(TRUE, self.values.exists_in(relation.bag, lambda out: TRUE))
             case exp.Like() | exp.Glob():
                 return self.pattern(e, scope)
             case exp.Boolean():
@@ -147,7 +147,11 @@ class _Expressions:
             return self.comparison(e, scope)
         return self.truth_of_term(self.term(e, scope))
 
-    def affinity(self, e: "exp.Expr", scope: _Scope) -> str:
+    def holds(self, e: exp.Expression | None, scope: _Scope) -> Node:
+        "When a condition is true; always if there is none."
+        return TRUE if e is None else self.truth(e, scope).true
+
+    def affinity(self, e: "exp.Expr") -> str:
         "The affinity of a column, a cast or a subquery; '' for other expressions."
         e = e.unalias().unnest()
         if isinstance(e, exp.Query):
@@ -155,16 +159,14 @@ class _Expressions:
         if isinstance(e, exp.Cast):
             return _column_affinity(e.to.sql("sqlite"))
         if isinstance(e, exp.Column):
-            return next(
-                x.affinities[e.table][e.name] for x in scope.all() if e.table in x.affinities
-            )
+            return self.affinities[e.table][e.name]
         return ""
 
     def value(self, e: exp.Expression, scope: _Scope) -> tuple[Node, str]:
         "The value of an expression, and its affinity."
         if isinstance(e.unnest(), exp.Query):
             return self.scalar(e.unnest(), scope)
-        return self.term(e, scope), self.affinity(e, scope)
+        return self.term(e, scope), self.affinity(e)
 
     def comparison(self, e: exp.Expression, scope: _Scope) -> _Truth:
         operator = _COMPARISONS[type(e)]
@@ -183,14 +185,10 @@ class _Expressions:
         "A value where a condition stands: true if it is a number other than 0."
         values = self.values
         if isinstance(term, Choice):
-            return _Truth(
-                values.choose(term, lambda t: self.truth_of_term(t).true),
-                values.choose(term, lambda t: self.truth_of_term(t).false),
-            )
+            return _truths(partial(values.choose, term), self.truth_of_term)
         if values.is_number(term):
             return values.compare_plain("<>", term, Constant(0, "integer"))
-        there, test = values.not_null(term), Test("truth", (term,))
-        return _Truth(_conjunction([there, test]), _conjunction([there, _negation(test)]))
+        return _if_there(values.not_null(term), Test("truth", (term,)))
 
     def is_condition(self, e: exp.Expression, scope: _Scope) -> _Truth:
         if isinstance(e.expression.unnest(), (exp.Boolean, exp.Not)):
@@ -200,7 +198,7 @@ class _Expressions:
             holds = self.values.is_null(left)
         else:
             holds = self.values.same(*self.values.with_affinity(left, right, a, b))
-        return _Truth(holds, _negation(holds))
+        return _if_there(TRUE, holds)
 
     def membership(self, e: exp.In, scope: _Scope) -> _Truth:
         "x IN (...): true if one is equal, false if all differ."
@@ -209,33 +207,30 @@ class _Expressions:
         terms = [self.value(left, scope) for left in lefts]
         if query is not None:
             relation = self.translate(query, scope)
-            for n, ((x, a), b) in enumerate(zip(terms, relation.affinities)):
-                values.check_form(relation.bag, n, a, b)
-                bare = [x] if a == "" else [block.out[n] for block in relation.bag.blocks]
-                forms = {values.written_form(y) for y in bare if not isinstance(y, Constant)}
-                if {a, b} == {"REAL", ""} and forms - {"real"}:
-                    raise Unproved("IN that makes real numbers of integers")
+            bag, affinities = relation.bag, relation.affinities
+        else:
+            elements = [self.term(x, scope) for x in e.expressions[: _MAX_LIST + 1]]
+            if not 0 < len(elements) <= _MAX_LIST or len(terms) > 1:
+                raise Unproved("IN with a list of another form, or a long one")
+            if not all(isinstance(x, Constant) for x in elements):
+                raise Unproved("IN with a list that is not of literals")
+            bag, affinities = Bag(tuple(Block((), (), (), (x,)) for x in elements)), ("",)
+        for n, ((x, a), b) in enumerate(zip(terms, affinities)):
+            values.check_form(bag, n, a, b)
+            bare = [x] if a == "" else [block.out[n] for block in bag.blocks]
+            forms = {values.written_form(y) for y in bare if not isinstance(y, Constant)}
+            if {a, b} == {"REAL", ""} and forms - {"real"}:
+                raise Unproved("IN that makes real numbers of integers")
 
-            def equal(out) -> _Truth:
-                parts = [
-                    values.compare("=", x, y, a, b)
-                    for (x, a), y, b in zip(terms, out, relation.affinities)
-                ]
-                return _Truth(
-                    _conjunction(p.true for p in parts), _disjunction(p.false for p in parts)
-                )
+        def equal(out) -> _Truth:
+            parts = [
+                values.compare("=", x, y, a, b) for (x, a), y, b in zip(terms, out, affinities)
+            ]
+            return _Truth(_conjunction(p.true for p in parts), _disjunction(p.false for p in parts))
 
-            found = values.exists_in(relation.bag, lambda out: equal(out).true)
-            possible = values.exists_in(relation.bag, lambda out: _negation(equal(out).false))
-            return _Truth(found, _negation(possible))
-        if not 0 < len(e.expressions) <= _MAX_LIST or len(terms) > 1:
-            raise Unproved("IN with a list of another form, or a long one")
-        elements = [self.term(x, scope) for x in e.expressions]
-        if not all(isinstance(x, Constant) for x in elements):
-            raise Unproved("IN with a list that is not of literals")
-        (x, a) = terms[0]
-        parts = [values.compare("=", x, y, a) for y in elements]
-        return _Truth(_disjunction(p.true for p in parts), _conjunction(p.false for p in parts))
+        found = values.exists_in(bag, lambda out: equal(out).true)
+        possible = values.exists_in(bag, lambda out: _negation(equal(out).false))
+        return _Truth(found, _negation(possible))
 
     def pattern(self, e: exp.Expression, scope: _Scope) -> _Truth:
         "LIKE and GLOB: a test about which only this is known, that LIKE has no regard to the case of ASCII letters."
@@ -246,8 +241,9 @@ class _Expressions:
             lower = "".join(c.lower() if c.isascii() else c for c in pattern.value)
             pattern = Constant(lower, "text")
         left = self.values.seen(self.term(e.this, scope))
-        test, there = Test(type(e).__name__.lower(), (left, pattern)), self.values.not_null(left)
-        return _Truth(_conjunction([there, test]), _conjunction([there, _negation(test)]))
+        return _if_there(
+            self.values.not_null(left), Test(type(e).__name__.lower(), (left, pattern))
+        )
 
     def term(self, e: exp.Expression, scope: _Scope) -> Node:
         "The value of an expression."
@@ -268,7 +264,7 @@ class _Expressions:
                     return Constant(-inner.value, inner.kind)
                 return Call("neg", (inner,))
             case exp.Filter():
-                return self.aggregate(e.this, scope, e.expression.this)
+                return self.aggregate(e.this, scope, e.expression)
             case exp.Window():
                 if scope.window is None:
                     raise Unproved("a window where none can be")
@@ -323,7 +319,7 @@ class _Expressions:
     def column(self, e: exp.Column, scope: _Scope) -> Node:
         "The column of a source, here or further out."
         found = next(
-            (at.sources[e.table][e.name] for at in scope.all() if e.table in at.sources), None
+            (at.sources[e.table][e.name] for at in _scopes(scope) if e.table in at.sources), None
         )
         if found is None or found == BARE:
             raise Unproved("a column that the group does not determine")
@@ -383,26 +379,17 @@ class _Expressions:
             return inner
         return Call(f"cast:{affinity}", (self.values.seen(inner),))
 
-    def function(self, e: exp.Func, scope: _Scope) -> Node:
+    def function(self, e: Any, scope: _Scope) -> Node:
         "A function of which only this is known, that equal arguments give equal results."
         name = e.name.lower() if isinstance(e, exp.Anonymous) else e.sql_name().lower()
-        if name not in _FUNCTIONS:
-            raise Unproved(f"the function {name}")
-        args, extras = [], []
-        for key, value in e.args.items():
-            for part in value if isinstance(value, list) else [value]:
-                if isinstance(part, exp.Expression) and not isinstance(
-                    part, (exp.Var, exp.DataType, exp.Identifier)
-                ):
-                    args.append(self.term(part, scope))
-                elif part is not None and not (isinstance(e, exp.Anonymous) and key == "this"):
-                    extras.append(f"{key}={part}")
+        args = [self.term(part, scope) for part in e.iter_expressions()]
         parts = [part for a in args for part in _walk(a)] if name in _TIMES else []
         clocks = [p for p in parts if isinstance(p, Constant) and _CLOCK.search(str(p.value))]
-        made = [p for p in parts if isinstance(p, Call) and p.name.partition(":")[0] not in _TIMES]
+        made = [p for p in parts if isinstance(p, Call) and p.name not in _TIMES]
         if not args or clocks or made:
             raise Unproved(f"{name} may depend on the time")
-        return Call(":".join([name, *extras]), tuple(map(self.values.seen, args)))
+        side = e.args.get("position")  # of trim
+        return Call(f"{name}:{side}" if side else name, tuple(map(self.values.seen, args)))
 
     def aggregate(self, e: exp.Expression, scope: _Scope, condition: exp.Expression | None) -> Node:
         if scope.aggregate is None:
@@ -411,14 +398,13 @@ class _Expressions:
 
     def scalar(self, e: "exp.Expr", scope: _Scope) -> tuple[Node, str]:
         "The value of a subquery that has one row, or none: then NULL; and its affinity."
-        relation, end = self.translate(e, scope), self.as_extreme(e, scope)
-        if end is not None:
-            self.seen[e] = relation.affinities[0]
-            return end, relation.affinities[0]
+        relation = self.translate(e, scope)
         if relation.width != 1:
             raise Unproved("a subquery with several columns as a value")
-        blocks, affinity = relation.bag.blocks, relation.affinities[0]
+        blocks, [affinity] = relation.bag.blocks, relation.affinities
         self.seen[e] = affinity
+        if relation.limit == 1 and (end := self.as_extreme(e, scope)) is not None:
+            return end, affinity
         if not blocks:
             return NULL, affinity
         if len(blocks) == 1 and not blocks[0].rows:
@@ -432,28 +418,20 @@ class _Expressions:
 
     def as_extreme(self, e: "exp.Expr", scope: _Scope) -> Node | None:
         "SELECT x ... ORDER BY x LIMIT 1 as max or min; NULL comes first where x ascends."
-        limit, order = e.args.get("limit"), e.args.get("order")
-        parts = ("group", "having", "distinct", "with_")
-        if (
-            not isinstance(e, exp.Select)
-            or limit is None
-            or order is None
-            or any(map(e.args.get, parts))
-        ):
+        order, parts = _listed(e, "order"), ("group", "having", "distinct", "with_")
+        if not isinstance(e, exp.Select) or len(order) != 1 or any(map(e.args.get, parts)):
             return None
-        [key, *more], column = order.expressions, e.selects[0].unalias()
-        if more or len(e.selects) > 1 or limit.expression.name != "1":
-            return None
-        if key.this != column and not (_is_int(key.this) and key.this.name == "1"):
+        if order[0].this != e.selects[0].unalias() and not _is_int(order[0].this):
             return None
         plain = e.copy()
         plain.set("order", None)
         plain.set("limit", None)
         blocks = self.translate(plain, scope).bag.blocks
         nulls = _disjunction(self.values.is_null(block.out[0]) for block in blocks)
-        if _sort_key(key).nulls_first and nulls != FALSE:
+        key = _sort_key(order[0])
+        if key.nulls_first and nulls != FALSE:
             return None
-        return extreme(self.values, "max" if _sort_key(key).descending else "min", blocks)
+        return extreme(self.values, "max" if key.descending else "min", blocks)
 
     def has_one_row(self, bag: Bag) -> bool:
         "Whether a bag has at most one row, whatever the rows outside are."
@@ -486,15 +464,13 @@ class _Grouping:
             scope = replace(scope, aggregate=None, window=None)
             own = tuple(t.term(x, scope) for x in self.by)
             out = tuple(t.term(x, scope) for x in ([argument] if argument is not None else more))
-            where = [t.truth(condition, scope).true] if condition is not None else []
+            where = t.holds(condition, scope)
             mapping = {row: t.numbers.row(row.table) for row in block.rows}
-            block, own, out, where = _replace_nodes((block, own, out, tuple(where)), mapping)
+            block, own, out, where = _replace_nodes((block, own, out, where), mapping)
             if _free_rows(out) and not _free_rows(out) & set(block.rows):
                 raise Unproved("an aggregate of columns from outside")
             same = [t.values.same(a, b) for a, b in zip(self.keys, own)]
-            made = t.values.block(block.rows, [*block.where, *where, *same], block.key, out)
-            if made is not None:
-                yield made
+            yield from t.values.under(block, where, *same, out=out)
 
     def aggregate(self, e: exp.Expression, condition: exp.Expression | None) -> Node:
         "The value of an aggregate for the group; raises `Unproved` for those that are not covered."
@@ -507,14 +483,6 @@ class _Grouping:
             argument = argument.expressions[0]
         if isinstance(argument, exp.Star) or argument is None:
             argument = None
-        if any(e.args.get(k) for k in ("order", "expressions")) or name not in (
-            "count",
-            "sum",
-            "avg",
-            "max",
-            "min",
-        ):
-            raise Unproved(f"the aggregate {name}")
         is_cast = name in ("sum", "avg") and not distinct and _is_cast_to_real(argument)
         blocks = list(self.rows(argument.this if is_cast else argument, condition))
         if name in ("max", "min"):
@@ -525,12 +493,12 @@ class _Grouping:
 
     def rank(self, name: str, own: Sequence[Node], order: Sequence[exp.Ordered]) -> Node:
         "One more than the rows, or the different keys, that come before."
-        t, before = self.expressions, []
+        t = self.expressions
+        before: list[Block] = []
         for block in self.rows(None, None, [k.this for k in order]):
             earlier = _comes_before(t.values, block.out, own, list(map(_sort_key, order)))
             key = block.out if name == "denserank" else block.key
-            made = t.values.block(block.rows, [*block.where, earlier], key, ())
-            before += [] if made is None else [made]
+            before += t.values.under(block, earlier, key=key, out=())
         if name == "rownumber":
             for block, _ in self.kept:
                 if len(self.kept) > 1 or not _determines(

@@ -83,8 +83,9 @@ class _ColumnFacts:
     rowid: bool = False  # another name of the rowid: always an integer
     has_null: bool = True  # in the data
     holds: frozenset[str] = frozenset({"integer", "real", "text", "blob"})  # in the data
-    numerals: bool = False  # a column of texts that are whole numbers, plainly written, in the data
-    digits: tuple[int, int] = (1, 9)  # the fewest and the most of these texts
+    digits: tuple[int, int] | None = (
+        None  # the fewest and the most, if all texts are whole numbers, plainly written
+    )
 
 # %% ../../nbs/proofs/01_facts.ipynb #f9a9788d
 @dataclass(frozen=True)
@@ -141,45 +142,18 @@ WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
   AND (type = 'table' AND rootpage > 0 OR type = 'index' AND upper(sql) LIKE 'CREATE UNIQUE%') ORDER BY rowid"""
 
 # %% ../../nbs/proofs/01_facts.ipynb #cc662c34
-def _column_data(
-    con: apsw.Connection, table: str, names: Sequence[str]
-) -> list[tuple[bool, frozenset[str]]]:
-    "For each column whether it holds NULL, and its storage classes."
-    kinds = ("null", "integer", "real", "text", "blob")
-    parts = [
-        f"coalesce(max(typeof({quote_identifier(n)}) = '{kind}'), 0)"
-        for n in names
-        for kind in kinds
-    ]
-    found: list[tuple[bool, frozenset[str]]] = []
-    for start in range(0, len(parts), 500):
-        row = con.execute(
-            f"SELECT {', '.join(parts[start : start + 500])} FROM {quote_identifier(table)}"
-        ).fetchall()[0]
-        for at in range(0, len(row), 5):
-            has_null, *flags = row[at : at + 5]
-            found.append(
-                (
-                    bool(has_null),
-                    frozenset(k for k, there in zip(kinds[1:], flags) if there),
-                )
-            )
-    return found
-
-# %% ../../nbs/proofs/01_facts.ipynb #2393fffc
-def _holds_numerals(con: apsw.Connection, table: str, column: str) -> bool:
-    "Whether all values of a column are texts as `17` is one: no zero in front, nothing around."
-    name = quote_identifier(column)
-    sql = f"""SELECT count(*) > 0 AND count(*) = sum({name} = CAST(CAST({name} AS INTEGER) AS TEXT))
-        FROM {quote_identifier(table)} WHERE {name} IS NOT NULL"""
-    return bool(con.execute(sql).fetchall()[0][0])
+def _kinds(con: apsw.Connection, table: str, column: str) -> set[str]:
+    "The storage classes of a column's values, NULL among them."
+    sql = f"SELECT DISTINCT typeof({quote_identifier(column)}) FROM {quote_identifier(table)}"
+    return {str(kind) for (kind,) in con.execute(sql)}
 
 # %% ../../nbs/proofs/01_facts.ipynb #2f2f2738
-def _digits(con: apsw.Connection, table: str, column: str) -> tuple[int, int]:
+def _digits(con: apsw.Connection, table: str, column: str) -> tuple[int, int] | None:
+    "The fewest and the most digits, if all texts of a column are as `17` is one: no zero in front, nothing around."
     name = quote_identifier(column)
-    sql = f"SELECT min(length({name})), max(length({name})) FROM {quote_identifier(table)}"
-    found: list[Any] = con.execute(sql).fetchall()
-    return found[0]
+    sql = f"""SELECT min(length({name})), max(length({name})) FROM {quote_identifier(table)}
+        HAVING NOT total({name} <> CAST(CAST({name} AS INTEGER) AS TEXT))"""
+    return con.execute(sql).get
 
 # %% ../../nbs/proofs/01_facts.ipynb #d191750a
 def _keeps(con: apsw.Connection, table: str, reference: Reference) -> bool:
@@ -216,8 +190,7 @@ def _declared_references(
 # %% ../../nbs/proofs/01_facts.ipynb #0ba06364
 def _is_unique(con: apsw.Connection, table: str, column: str) -> bool:
     values = f"count(DISTINCT {quote_identifier(column)})"
-    sql = f"SELECT count(*) = {values} FROM {quote_identifier(table)}"
-    return bool(con.execute(sql).fetchall()[0][0])
+    return bool(con.execute(f"SELECT count(*) = {values} FROM {quote_identifier(table)}").get)
 
 # %% ../../nbs/proofs/01_facts.ipynb #fffa8454
 _ID_NAME = re.compile(r"(?:.*[^a-z])?(?:id|code|key|number|no)|.+(?<=[a-z])(?:id|code)", re.I)
@@ -254,29 +227,23 @@ def _table_facts(
     con: apsw.Connection, name: str, info: Sequence[ColumnDefinition], keys: Mapping[str, list]
 ) -> _TableFacts:
     columns = {}
-    counted: list[Any] = con.execute(f"SELECT count(*) FROM {quote_identifier(name)}").fetchall()
-    rows: int = counted[0][0]
-    data = _column_data(con, name, [c.name for c in info])
+    rows: int = con.execute(f"SELECT count(*) FROM {quote_identifier(name)}").get
     is_alias = [c.type.upper() for c in info if c.key_place] == ["INTEGER"] and not any(
         row[3] == "pk" for row in con.execute(f"PRAGMA index_list({quote_identifier(name)})")
     )  # INTEGER PRIMARY KEY DESC has an index, and may hold NULL
-    for c, (has_null, holds) in zip(info, data):
-        collation = con.column_metadata("main", name, c.name)[1].upper()
-        rowid, lower = bool(c.key_place) and is_alias, c.name.lower()
-        numerals = holds == {"text"} and _holds_numerals(con, name, c.name)
-        digits = _digits(con, name, c.name) if numerals else (1, 9)
-        affinity, required = _column_affinity(c.type), bool(c.not_null) or rowid
-        columns[lower] = _ColumnFacts(
-            lower,
-            affinity,
-            collation,
-            required,
+    for c in info:
+        kinds, rowid = _kinds(con, name, c.name), bool(c.key_place) and is_alias
+        holds = frozenset(kinds - {"null"})
+        columns[c.name.lower()] = _ColumnFacts(
+            c.name.lower(),
+            _column_affinity(c.type),
+            con.column_metadata("main", name, c.name)[1].upper(),
+            bool(c.not_null) or rowid,
             rowid,
-            has_null or not rows,
+            "null" in kinds or not rows,  # a table without rows shows nothing
             holds,
-            numerals,
-            digits,
-        )  # a table without rows shows nothing
+            _digits(con, name, c.name) if holds == {"text"} else None,
+        )
     own = keys[name.lower()]
     references = tuple(r for r in _declared_references(con, name, keys) if _keeps(con, name, r))
     natural = tuple(k for k in _natural_keys(con, name, columns.values(), rows) if k not in own)
@@ -346,7 +313,7 @@ class _Knowledge:
         "Whether a column of texts holds only whole numbers in their plain form: one text for a number."
         return (
             self.data
-            and self.column(table, column).numerals
+            and self.column(table, column).digits is not None
             and self._note("numerals", table, (column,))
         )
 
@@ -372,14 +339,14 @@ class _Knowledge:
         return self.data and self.schema.tables[table].is_filled and self._note("filled", table)
 
 # %% ../../nbs/proofs/01_facts.ipynb #a83a2811
-def all_assumptions(schema: Schema, tables: Iterable[str] | None = None) -> list[Assumption]:
-    "All that the declarations and the data say, of some tables."
+def all_assumptions(schema: Schema) -> list[Assumption]:
+    "All that the declarations and the data say."
     found = []
-    for table in [schema.tables[name] for name in (schema.tables if tables is None else tables)]:
+    for table in schema.tables.values():
         for c in table.columns.values():
             if c.required or not c.has_null:
                 found.append(Assumption("not_null", table.name, (c.name,), (), c.required))
-            if c.numerals:
+            if c.digits:
                 found.append(Assumption("numerals", table.name, (c.name,)))
             if c.holds:
                 found.append(Assumption("holds", table.name, (c.name,), tuple(sorted(c.holds))))
@@ -527,11 +494,16 @@ class _Binder:
             raise Unproved(f"a query of kind {type(e).__name__}")
         names = self.query(e.this, outer, ctes, derived)
         self.query(e.expression, outer, ctes, derived)
-        for key in e.args["order"].expressions if e.args.get("order") else []:
-            if isinstance(key.this, exp.Column) and not key.this.table:
-                if key.this.name.lower() not in names:
+        for key in _listed(e, "order"):
+            if not _is_int(key.this):
+                name = (
+                    key.this.name.lower()
+                    if isinstance(key.this, exp.Column) and not key.this.table
+                    else ""
+                )
+                if name not in names or not name:
                     raise Unproved("ORDER BY of a set operation by something else than a column")
-                key.set("this", exp.Literal.number(names.index(key.this.name.lower()) + 1))
+                key.set("this", exp.Literal.number(names.index(name) + 1))
         return names
 
     def select(
@@ -548,11 +520,11 @@ class _Binder:
         names = self.results(e, level, derived)
         level.names = [n if n in level.aliases else "" for n in names]
         for part in ("where", "group", "having"):
-            if part == "group" and e.args.get("group"):
+            if part == "group":
                 self.grouping(e)
             if e.args.get(part):
                 self.bound(e.args[part], level)
-        for key in e.args["order"].expressions if e.args.get("order") else []:
+        for key in _listed(e, "order"):
             self.sorting(key, level)
         return names
 
@@ -633,7 +605,7 @@ class _Binder:
 
     def grouping(self, e: exp.Select) -> None:
         "GROUP BY a position as GROUP BY what stands there."
-        for x in map(_placed, e.args["group"].expressions):
+        for x in map(_placed, _listed(e, "group")):
             if _is_int(x):
                 if not 1 <= int(x.name) <= len(e.expressions):
                     raise Unproved("GROUP BY of no column")
@@ -688,6 +660,11 @@ class _Binder:
 def _is_int(e: exp.Expression) -> bool:
     "Whether an expression is a whole number as written."
     return isinstance(e, exp.Literal) and not e.is_string and e.this.isdecimal()
+
+# %% ../../nbs/proofs/01_facts.ipynb #115ed0aa
+def _listed(e: exp.Expr, part: str) -> list[Any]:
+    "The expressions of ORDER BY or GROUP BY, none without it."
+    return e.args[part].expressions if e.args.get(part) else []
 
 # %% ../../nbs/proofs/01_facts.ipynb #73c79788
 def _placed(e: exp.Expression) -> exp.Expression:

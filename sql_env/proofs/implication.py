@@ -10,6 +10,7 @@ __all__ = ['Prover']
 # %% ../../nbs/proofs/08_implication.ipynb #fc03856e
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sql_env.proofs.normal_form import (
     FALSE,
@@ -19,18 +20,15 @@ from sql_env.proofs.normal_form import (
     Bag,
     Block,
     Call,
-    Choice,
     Column,
     Compare,
     Constant,
     Exists,
-    IsNull,
     Node,
     Not,
     Or,
     Row,
     Unproved,
-    _children,
     _conjunction,
     _disjunction,
     _free_rows,
@@ -49,6 +47,7 @@ _MAX_TRIED = 6  # of these, those that need the least proof first
 _MAX_DEPTH = 6  # of containments within each other
 _MAX_CASES = 12
 _MAX_CHASED = 4  # rows that foreign keys add to a block
+_MAKERS: dict[type, Any] = {And: _conjunction, Or: _disjunction, Not: _negation}
 
 # %% ../../nbs/proofs/08_implication.ipynb #eb90a837
 def _is_simple(formula: Node) -> bool:
@@ -106,24 +105,27 @@ class Prover:
         self, block: Block, outer: frozenset[Row] = frozenset(), given: Sequence[Node] = ()
     ) -> Block:
         "A block in which rows that a key makes the same are one row, also in what its terms and formulas hold."
-        pair = self._same_rows(block, outer, given)
-        while pair is not None:
-            block = self._with_one_row(block, *pair)
-            pair = self._same_rows(block, outer, given)
+        while pair := self._same_rows(block, outer, given):
+            kept, dropped = pair
+            rows = tuple(row for row in block.rows if row != dropped)
+            block = self._made(
+                rows, *_replace_nodes((block.where, block.key, block.out), {dropped: kept})
+            )
         inner = outer | set(block.rows)
         context = (*given, *filter(_is_simple, block.where))
-        where = [self.settled(p, inner, context) for p in block.where]
-        key, out = [
-            tuple(self.settled(t, inner, context) for t in part) for part in (block.key, block.out)
-        ]
-        if where == list(block.where) and (key, out) == (block.key, block.out):
-            return block
-        made = self.values.block(block.rows, where, key, out)
-        return made if made is not None else Block(block.rows, (FALSE,), key, out)
+        parts = (block.where, block.key, block.out)
+        settled = self.settled(parts, inner, context)
+        return block if settled == parts else self._made(block.rows, *settled)
 
-    def settled(self, node: Node, outer: frozenset[Row], given: Sequence[Node]) -> Node:
-        "A term or formula whose blocks are merged, with each other's rows and with those outside."
-        if _is_simple(node):
+    def _made(self, rows, where, key, out) -> Block:
+        "A block, also one whose condition is false."
+        return self.values.block(rows, where, key, out) or Block(rows, (FALSE,), key, out)
+
+    def settled(self, node: Any, outer: frozenset[Row], given: Sequence[Node]) -> Any:
+        "What has its blocks merged, with each other's rows and with those outside."
+        if isinstance(node, tuple):
+            return tuple([self.settled(part, outer, given) for part in node])
+        if not isinstance(node, Node) or _is_simple(node):
             return node
         match node:
             case Exists():
@@ -131,23 +133,8 @@ class Prover:
             case Aggregate():
                 blocks = tuple(self.merged(b, outer, given) for b in node.bag.blocks)
                 return Aggregate(node.name, Bag(blocks, node.bag.is_set))
-            case Not():
-                return _negation(self.settled(node.part, outer, given))
-            case And():
-                return _conjunction(self.settled(p, outer, given) for p in node.parts)
-            case Or():
-                return _disjunction(self.settled(p, outer, given) for p in node.parts)
-            case Call():
-                return Call(node.name, tuple(self.settled(a, outer, given) for a in node.args))
-            case Compare():
-                return Compare(
-                    node.operator,
-                    self.settled(node.left, outer, given),
-                    self.settled(node.right, outer, given),
-                )
-            case Choice():
-                return Choice(*(self.settled(p, outer, given) for p in _children(node)))
-        return node
+        parts = [self.settled(getattr(node, name), outer, given) for name in node.__match_args__]
+        return _MAKERS.get(type(node), type(node))(*parts)
 
     def _same_rows(
         self, block: Block, outer: Collection[Row], given: Sequence[Node]
@@ -171,24 +158,10 @@ class Prover:
         for key in known.keys(first.table):
             pairs = [(Column(first, c), Column(second, c)) for c in key]
             if all(classes.same(a, b) for a, b in pairs) and all(
-                self._is_there(c, block, given) for pair in pairs for c in pair
+                self.values.is_there(c, (*block.where, *given)) for pair in pairs for c in pair
             ):
                 return known.use_key(first.table, key)
         return False
-
-    def _is_there(self, column: Column, block: Block, given) -> bool:
-        present = Not(IsNull(column))
-        return (
-            present in block.where
-            or present in given
-            or self.values.known.not_null(column.row.table, column.name)
-        )
-
-    def _with_one_row(self, block: Block, kept: Row, dropped: Row) -> Block:
-        where, key, out = _replace_nodes((block.where, block.key, block.out), {dropped: kept})
-        rows = tuple(row for row in block.rows if row != dropped)
-        made = self.values.block(rows, where, key, out)
-        return made if made is not None else Block(rows, (FALSE,), key, out)
 
     def chased(
         self, block: Block, tables: Collection[str], outer: Collection[Row], given: Sequence[Node]
@@ -208,7 +181,7 @@ class Prover:
                 classes = _Classes([*where, *given], self.values)
                 if self._has_parent(columns, reference, [*rows, *outer], classes):
                     continue
-                if self._all_there(columns, there):
+                if all(self.values.is_there(c, there) for c in columns):
                     known.use_reference(row.table, reference)
                     parent = self.values.numbers.row(reference.parent)
                     rows.append(parent)
@@ -222,32 +195,18 @@ class Prover:
         where += self.witnesses(block, tables)
         if not added and len(where) == len(block.where):
             return block
-        made = self.values.block(rows, where, block.key, block.out)
-        return made if made is not None else block
-
-    def _all_there(self, columns: Iterable[Column], there: Collection[Node]) -> bool:
-        "Whether no column of some can be NULL."
-        known = self.values.known
-        return all(Not(IsNull(c)) in there or known.not_null(c.row.table, c.name) for c in columns)
+        return self.values.block(rows, where, block.key, block.out) or block
 
     def witnesses(self, block: Block, tables: Collection[str]) -> list[Node]:
         "That there is a row where a count of rows is positive."
         found = []
         for part in block.where:
-            if (
-                isinstance(part, Compare)
-                and isinstance(part.left, Constant)
-                and isinstance(part.right, Aggregate)
-            ):
-                least = _least_count(part)
-                bag = part.right.bag
-                if (
-                    part.right.name == "count"
-                    and least >= 1
-                    and len(bag.blocks) == 1
-                    and {row.table for row in bag.blocks[0].rows} & set(tables)
+            match part:
+                case Compare(_, Constant(), Aggregate("count", Bag((counted,)))) if (
+                    _least_count(part) >= 1
                 ):
-                    found.append(self.values.exists(bag.blocks[0]))
+                    if {row.table for row in counted.rows} & set(tables):
+                        found.append(self.values.exists(counted))
         return found
 
     def with_filled(self, block: Block, tables: Collection[str]) -> Block | None:
@@ -258,12 +217,13 @@ class Prover:
         return replace(block, rows=(*block.rows, *rows)) if rows else None
 
     def _has_parent(self, columns, reference, rows, classes) -> bool:
-        for row in rows:
-            if row.table == reference.parent:
-                targets = [Column(row, c) for c in reference.parent_columns]
-                if all(classes.same(a, b) for a, b in zip(columns, targets)):
-                    return True
-        return False
+        return any(
+            row.table == reference.parent
+            and all(
+                classes.same(a, Column(row, c)) for a, c in zip(columns, reference.parent_columns)
+            )
+            for row in rows
+        )
 
     # containment
 
@@ -585,12 +545,11 @@ class Prover:
         apart = [_conjunction(only_first), _conjunction(only_second)]
         if not _determines(self.values, shared, x.key, apart, outer, given):
             return None  # one value of the key might fulfil either condition
-        if canonical(_negation(_conjunction(only_first))) == canonical(_conjunction(only_second)):
-            return Block(x.rows, tuple(common), x.key, x.out)
+        if canonical(_negation(apart[0])) == canonical(apart[1]):
+            return shared
         opposites = {canonical(c) for c in only_second}
         if not any(canonical(_negation(c)) in opposites for c in only_first):
             both = Block(x.rows, (*common, *only_first, *only_second), (), ())
             if not self.entails(both, [FALSE], outer, given):
                 return None
-        rest = _disjunction([_conjunction(only_first), _conjunction(only_second)])
-        return Block(x.rows, (*common, rest), x.key, x.out)
+        return replace(shared, where=(*common, _disjunction(apart)))

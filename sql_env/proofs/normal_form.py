@@ -53,9 +53,16 @@ class Node:
 
     __match_args__: tuple[str, ...] = ()
     size = 1
+    text = ""  # how it reads, with the names of its parts in braces
+    sign, nothing = ", ", ""  # between what a part has several of, and for none
 
     def __str__(self):
-        return _node_text(self)
+        parts = [getattr(self, name) for name in self.__match_args__]
+        said = [
+            self.sign.join(map(str, p)) or self.nothing if isinstance(p, tuple) else p
+            for p in parts
+        ]
+        return self.text.format(**dict(zip(self.__match_args__, said)))
 
 # %% ../../nbs/proofs/02_normal_form.ipynb #809a07b2
 @dataclass_transform(frozen_default=True)
@@ -96,6 +103,7 @@ def node(cls: Any) -> Any:
 class Row(Node):
     "A row variable, which ranges over a table."
 
+    text = "{table}{number}"
     number: int
     table: str
 
@@ -104,6 +112,7 @@ class Row(Node):
 class Column(Node):
     "The value of a column in a row."
 
+    text = "{row}.{name}"
     row: Row
     name: str
 
@@ -112,6 +121,7 @@ class Column(Node):
 class Identity(Node):
     "Which row a row variable stands for."
 
+    text = "{row}"
     row: Row
 
 # %% ../../nbs/proofs/02_normal_form.ipynb #74c79af7
@@ -119,6 +129,7 @@ class Identity(Node):
 class Constant(Node):
     "A literal; `kind` tells 2 from 2.0 and '2', which Python's equality does not."
 
+    text = "{value!r}"
     value: Any
     kind: str  # integer, real, text or null
 
@@ -127,6 +138,7 @@ class Constant(Node):
 class Call(Node):
     "A deterministic function of terms."
 
+    text = "{name}({args})"
     name: str
     args: tuple
 
@@ -135,6 +147,7 @@ class Call(Node):
 class Choice(Node):
     "One term if a formula holds, else another."
 
+    text = "({then} if {condition} else {otherwise})"
     condition: Node
     then: Node
     otherwise: Node
@@ -144,6 +157,7 @@ class Choice(Node):
 class Aggregate(Node):
     "A function of a bag of values without NULL: count, sum, max, min; or `value`, of a bag of at most one row."
 
+    text = "{name}{bag}"
     name: str
     bag: "Bag"
 
@@ -152,6 +166,7 @@ class Aggregate(Node):
 class Compare(Node):
     "Two values in SQLite's order, both not NULL."
 
+    text = "{left} {operator} {right}"
     operator: str  # = < <=
     left: Node
     right: Node
@@ -161,6 +176,7 @@ class Compare(Node):
 class IsNull(Node):
     "That a term is NULL."
 
+    text = "{term} is NULL"
     term: Node
 
 # %% ../../nbs/proofs/02_normal_form.ipynb #407a5a59
@@ -168,6 +184,7 @@ class IsNull(Node):
 class Test(Node):
     "A property of values that are not NULL, about which nothing else is known."
 
+    text = "{name}({args})"
     name: str
     args: tuple
 
@@ -176,6 +193,7 @@ class Test(Node):
 class Exists(Node):
     "That a block has a row."
 
+    text = "some {block}"
     block: "Block"
 
 # %% ../../nbs/proofs/02_normal_form.ipynb #69c57803
@@ -183,6 +201,7 @@ class Exists(Node):
 class And(Node):
     "All of some formulas; true if there are none."
 
+    text, sign, nothing = "{parts}", " and ", "true"
     parts: tuple
 
 # %% ../../nbs/proofs/02_normal_form.ipynb #afda2220
@@ -190,6 +209,7 @@ class And(Node):
 class Or(Node):
     "One of some formulas; false if there are none."
 
+    text, sign, nothing = "({parts})", " or ", "false"
     parts: tuple
 
 # %% ../../nbs/proofs/02_normal_form.ipynb #c50f6a1c
@@ -197,6 +217,7 @@ class Or(Node):
 class Not(Node):
     "The opposite of a formula."
 
+    text = "not {part}"
     part: Node
 
 # %% ../../nbs/proofs/02_normal_form.ipynb #3ea8346d
@@ -209,6 +230,11 @@ class Block(Node):
     key: tuple  # terms
     out: tuple  # terms
 
+    def __str__(self):
+        out, rows, key = (", ".join(map(str, part)) for part in (self.out, self.rows, self.key))
+        where = f" where {And(self.where)}" if self.where else ""
+        return f"{{{out} : {rows}{where}{f' per {key}' if key not in ('', rows) else ''}}}"
+
 # %% ../../nbs/proofs/02_normal_form.ipynb #f681c518
 @node
 class Bag(Node):
@@ -217,66 +243,12 @@ class Bag(Node):
     blocks: tuple[Block, ...]
     is_set: bool = False
 
+    def __str__(self):
+        return f"[{(' or ' if self.is_set else ' + ').join(map(str, self.blocks))}]"
+
 # %% ../../nbs/proofs/02_normal_form.ipynb #4ff2b4be
 TRUE, FALSE = And(()), Or(())
 NULL = Constant(None, "null")
-
-# %% ../../nbs/proofs/02_normal_form.ipynb #d1424f23
-def _texts(nodes: Iterable, sign: str = ", ") -> str:
-    return sign.join(map(str, nodes))
-
-# %% ../../nbs/proofs/02_normal_form.ipynb #04490187
-def _bag_text(node: Block | Bag) -> str:
-    if isinstance(node, Bag):
-        return f"[{_texts(node.blocks, ' or ' if node.is_set else ' + ')}]"
-    parts = [_texts(node.rows), _texts(node.where, " and ")]
-    key = (
-        f" per {_texts(node.key)}"
-        if node.key and node.key != tuple(map(Identity, node.rows))
-        else ""
-    )
-    return f"{{{_texts(node.out)} : {' where '.join(p for p in parts if p)}{key}}}"
-
-# %% ../../nbs/proofs/02_normal_form.ipynb #ddd51198
-def _formula_text(node: Node) -> str:
-    match node:
-        case Compare():
-            return f"{node.left} {node.operator} {node.right}"
-        case IsNull():
-            return f"{node.term} is NULL"
-        case Test():
-            return f"{node.name}({_texts(node.args)})"
-        case Exists():
-            return f"some {node.block}"
-        case And():
-            return _texts(node.parts, " and ") or "true"
-        case Or():
-            return f"({_texts(node.parts, ' or ')})" if node.parts else "false"
-        case Not():
-            return f"not {node.part}"
-    return repr(node)
-
-# %% ../../nbs/proofs/02_normal_form.ipynb #fd326b43
-def _node_text(node: Any) -> str:
-    "A node in words and signs."
-    match node:
-        case Row():
-            return f"{node.table}{node.number}".replace("-", "_")
-        case Column():
-            return f"{node.row}.{node.name}"
-        case Identity():
-            return str(node.row)
-        case Constant():
-            return "NULL" if node.value is None else repr(node.value)
-        case Call():
-            return f"{node.name}({_texts(node.args)})"
-        case Choice():
-            return f"({node.then} if {node.condition} else {node.otherwise})"
-        case Aggregate():
-            return f"{node.name}{node.bag}"
-        case Block() | Bag():
-            return _bag_text(node)
-    return _formula_text(node)
 
 # %% ../../nbs/proofs/02_normal_form.ipynb #94ec645b
 def _conjunction(parts: Iterable[Node]) -> Node:

@@ -10,15 +10,15 @@ __all__ = []
 # %% ../../nbs/proofs/06_queries.ipynb #aa7cb1d4
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sqlglot import exp
 
-from .expressions import BARE, _Expressions, _Grouping, _Scope, _sort_key
-from .facts import _is_int
+from .expressions import BARE, _Expressions, _Grouping, _Scope, _scopes, _sort_key
+from .facts import _is_int, _listed
 from sql_env.proofs.normal_form import (
     FALSE,
     NULL,
-    TRUE,
     Bag,
     Block,
     Column,
@@ -84,10 +84,9 @@ def _distinct_bag(blocks: Iterable[Block]) -> Bag:
     return Bag(found, len(found) > 1)
 
 # %% ../../nbs/proofs/06_queries.ipynb #6a490e28
-def _visible(relation: _Relation) -> Bag:
-    "The bag of a relation without sorting keys."
-    bag, width = relation.bag, relation.width
-    return replace(bag, blocks=tuple(replace(b, out=b.out[:width]) for b in bag.blocks))
+def _with_out(bag: Bag, start: int, end: int) -> Bag:
+    "A bag that gives only some of its terms."
+    return Bag(tuple(replace(b, out=b.out[start:end]) for b in bag.blocks), bag.is_set)
 
 # %% ../../nbs/proofs/06_queries.ipynb #b49a03f7
 def _limit_of(e: exp.Expression) -> int | None:
@@ -114,24 +113,21 @@ class _Translator:
         self.is_gold = is_gold
         self.is_cut_of_gold = is_cut_of_gold
         self.cuts: list[_Relation] = []
-        self.affinities: dict[str, dict[str, str]] = {}  # of the columns of each source
 
-    def query(self, e: exp.Expression, outer: _Scope | None, is_top: bool = False) -> _Relation:
+    def query(self, e: Any, outer: _Scope | None, is_top: bool = False) -> _Relation:
         "The relation that a query is; sorting keys are kept for the outermost one and where LIMIT needs them."
         while isinstance(e, (exp.Subquery, exp.Paren)) and not e.args.get("with_"):
             if isinstance(e, exp.Subquery) and (e.args.get("limit") or e.args.get("order")):
                 raise Unproved("a query in brackets with ORDER BY or LIMIT")
             e = e.this
         if e.args.get("with_"):
-            outer = _Scope({}, {}, outer, {})
+            outer = _Scope({}, outer)
             for cte in e.args["with_"].expressions:
                 outer.ctes[cte.alias] = (cte.this, outer)
         if isinstance(e, exp.SetOperation):
             relation = self.set_operation(e, outer)
-        elif isinstance(e, exp.Select):
-            relation = self.select(e, outer, is_top)
         else:
-            raise Unproved(f"a statement of kind {type(e).__name__}")
+            relation = self.select(e, outer, is_top)
         if is_top or not relation.order and relation.limit is None:
             return relation
         return self.cut(relation)
@@ -146,16 +142,11 @@ class _Translator:
         else:
             bag = self.filtered(left.bag, right.bag, isinstance(e, exp.Except))
         affinities = tuple(map(_joint_affinity, left.affinities, right.affinities))
-        keys = e.args["order"].expressions if e.args.get("order") else []
-        if not all(_is_int(key.this) for key in keys):
-            raise Unproved("ORDER BY of a set operation by something else than a column")
+        keys = _listed(e, "order")
         places = [int(key.this.name) - 1 for key in keys]
         blocks = [replace(b, out=b.out + tuple(b.out[p] for p in places)) for b in bag.blocks]
         bag = replace(bag, blocks=tuple(blocks))
         return _Relation(affinities, bag, tuple(map(_sort_key, keys)), _limit_of(e))
-
-    def result_place(self, e: exp.Expression) -> int | None:
-        return int(e.name) - 1 if _is_int(e) else None
 
     def filtered(self, left: Bag, right: Bag, is_except: bool) -> Bag:
         "INTERSECT and EXCEPT: the rows of one bag that the other has, or has not, once each."
@@ -166,35 +157,29 @@ class _Translator:
                 return _conjunction(self.values.same(a, b) for a, b in zip(block.out, out))
 
             there = self.values.exists_in(right, same)
-            made = self.values.block(
-                block.rows,
-                [*block.where, _negation(there) if is_except else there],
-                block.out,
-                block.out,
+            found += self.values.under(
+                block, _negation(there) if is_except else there, key=block.out
             )
-            found += [] if made is None else [made]
         return _distinct_bag(found)
 
     def sources(self, e: exp.Select, outer: _Scope | None) -> list[_Partial]:
         "What FROM gives: each part a block without a selection."
         partials = [_Partial()]
-        first = e.args.get("from_")
-        if first is None:
-            return partials
-        items = [(first.this, None), *((join.this, join) for join in e.args.get("joins") or [])]
-        for item, join in items:
-            partials = self.joined(partials, item, join, outer)
+        joins = [exp.Join(this=e.args["from_"].this)] if e.args.get("from_") else []
+        for join in [*joins, *(e.args.get("joins") or [])]:
+            partials = self.joined(partials, join, outer)
             if len(partials) > _MAX_BLOCKS:
                 raise Unproved("too many cases")
         return partials
 
-    def joined(self, partials: list[_Partial], item, join, outer: _Scope | None) -> list[_Partial]:
-        side = (join.side or "").upper() if join is not None else ""
-        kind = (join.kind or "").upper() if join is not None else ""
+    def joined(
+        self, partials: list[_Partial], join: exp.Join, outer: _Scope | None
+    ) -> list[_Partial]:
+        side, kind = join.side.upper(), join.kind.upper()
         if side not in ("", "LEFT") or kind not in ("", "INNER", "CROSS", "OUTER"):
             raise Unproved(f"{side} {kind} JOIN".strip())
-        label, (names, affinities, alternatives) = item.alias, self.source(item, outer)
-        self.affinities[label] = dict(zip(names, affinities))
+        label, (names, affinities, alternatives) = join.this.alias, self.source(join.this, outer)
+        self.expressions.affinities[label] = dict(zip(names, affinities))
         found = []
         for partial in partials:
             matched = [
@@ -209,7 +194,7 @@ class _Translator:
     def source(self, e: exp.Expression, outer: _Scope | None) -> tuple:
         "The names of the columns of a source, their affinities, and its blocks."
         if isinstance(e, exp.Table):
-            for at in outer.all() if outer is not None else ():
+            for at in _scopes(outer):
                 if e.name in at.ctes:
                     return self.derived(self.query(*at.ctes[e.name]))
             table = e.name.lower()
@@ -222,20 +207,12 @@ class _Translator:
         for n in range(relation.width):
             self.values.check_form(relation.bag, n)
         names = [f"c{n}" for n in range(relation.width)]
-        blocks = [
-            replace(b, out=b.out[: relation.width]) for b in _disjoint(self.values, relation.bag)
-        ]
-        return names, relation.affinities, blocks
-
-    def scope(self, sources: dict[str, dict[str, Node]], outer: _Scope | None) -> _Scope:
-        return _Scope(sources, {label: self.affinities[label] for label in sources}, outer)
+        return names, relation.affinities, _disjoint(self.values, relation.bag)
 
     def on(self, partial: _Partial, label: str, names, block: Block, join, outer):
         "A partial joined with a block, and the condition of the join; None if it is false."
         sources = {**partial.sources, label: dict(zip(names, block.out))}
-        condition: Node = TRUE
-        if join is not None and join.args.get("on") is not None:
-            condition = self.expressions.truth(join.args["on"], self.scope(sources, outer)).true
+        condition = self.expressions.holds(join.args.get("on"), _Scope(sources, outer))
         if condition == FALSE:
             return None, (block, condition)
         made = _Partial(
@@ -248,10 +225,7 @@ class _Translator:
 
     def unmatched(self, partial: _Partial, label: str, names, matched) -> list[_Partial]:
         "The rows of a LEFT JOIN that find no partner: all columns of the other side are NULL."
-        there = [
-            self.values.exists(self.values.block(block.rows, [*block.where, condition], (), ()))
-            for _, (block, condition) in matched
-        ]
+        there = [self.values.exists(block, condition) for _, (block, condition) in matched]
         none = _negation(_disjunction(there))
         if none == FALSE:
             return []
@@ -263,28 +237,17 @@ class _Translator:
         "A SELECT."
         partials = self.sources(e, outer)
         limit = _limit_of(e)
-        sort = (
-            e.args["order"].expressions
-            if e.args.get("order") and (is_top or limit is not None)
-            else []
-        )
-        if self.is_aggregating(e) and not e.args.get("group"):
-            sort = []  # one row
+        is_group = self.is_aggregating(e)
+        is_sorted = (is_top or limit is not None) and (
+            not is_group or e.args.get("group")
+        )  # else one row, or a bag
+        sort = _listed(e, "order") if is_sorted else []
         kept = []
         for partial in partials:
-            scope = self.scope(partial.sources, outer)
-            where = e.args.get("where")
-            condition = (
-                self.expressions.truth(where.this, scope).true if where is not None else TRUE
-            )
-            block = self.values.block(partial.rows, [*partial.where, condition], partial.key, ())
-            if block is not None:
-                kept.append((block, scope))
-        blocks = list(
-            self.grouped(e, kept, sort, outer)
-            if self.is_aggregating(e)
-            else self.plain(e, kept, sort)
-        )
+            scope = _Scope(partial.sources, outer)
+            condition = self.expressions.holds(e.args.get("where"), scope)
+            kept += [(block, scope) for block in self.values.under(partial, condition, out=())]
+        blocks = list(self.grouped(e, kept, sort, outer) if is_group else self.plain(e, kept, sort))
         width = len(e.expressions)
         if e.args.get("distinct"):
             blocks = [self.made_distinct(b, width) for b in blocks]
@@ -293,11 +256,7 @@ class _Translator:
             bag = Bag(tuple(blocks), len(blocks) > 1)
         else:
             bag = Bag(tuple(blocks))
-        labels = [join.this.alias for join in e.args.get("joins") or []]
-        if e.args.get("from_"):
-            labels.append(e.args["from_"].this.alias)
-        static = _Scope({}, {label: self.affinities[label] for label in labels}, outer)
-        affinities = tuple(self.expressions.affinity(x, static) for x in e.expressions)
+        affinities = tuple(map(self.expressions.affinity, e.expressions))
         return _Relation(affinities, bag, tuple(map(_sort_key, sort)), limit)
 
     def made_distinct(self, block: Block, width: int) -> Block:
@@ -313,16 +272,15 @@ class _Translator:
     def is_aggregating(self, e: exp.Select) -> bool:
         if e.args.get("group") or e.args.get("having"):
             return True
-        parts = [*e.expressions, *(e.args["order"].expressions if e.args.get("order") else [])]
+        parts = [*e.expressions, *_listed(e, "order")]
         return any(_owns(e, a) for part in parts for a in part.find_all(exp.AggFunc))
 
     def given(self, e: exp.Select, sort, scope: _Scope) -> tuple[Node, ...]:
         "What a SELECT gives: its results, then the sorting keys, by place or as expressions."
         out = [self.expressions.term(x, scope) for x in e.expressions]
-        places = [self.result_place(key.this) for key in sort]
         keys = [
-            self.expressions.term(key.this, scope) if place is None else out[place]
-            for key, place in zip(sort, places)
+            out[int(k.this.name) - 1] if _is_int(k.this) else self.expressions.term(k.this, scope)
+            for k in sort
         ]
         return (*out, *keys)
 
@@ -339,7 +297,7 @@ class _Translator:
             by = e.args.get("partition_by") or []
             keys = tuple(self.expressions.term(x, scope) for x in by)
             grouping = _Grouping(self.expressions, kept, keys, by)
-            order = e.args["order"].expressions if e.args.get("order") else []
+            order = _listed(e, "order")
             name = type(e.this).__name__.lower()
             if not order and name in ("count", "sum", "avg", "min", "max"):
                 return grouping.aggregate(e.this, None)
@@ -351,13 +309,13 @@ class _Translator:
 
     def grouped(self, e: exp.Select, kept, sort, outer: _Scope | None) -> Iterator[Block]:
         "The blocks of a SELECT with aggregates: one for each case of the rows that are grouped."
-        by = e.args["group"].expressions if e.args.get("group") else []
+        by = _listed(e, "group")
         if not by:
             sources: dict[str, dict[str, Node]] = {
                 label: dict.fromkeys(c, BARE)
                 for label, c in (kept[0][1].sources if kept else {}).items()
             }
-            scope = self.scope(sources, outer)
+            scope = _Scope(sources, outer)
             scope.aggregate = _Grouping(self.expressions, kept, (), by).aggregate
             yield from self.group_block(Block((), (), (), ()), scope, (), e, sort)
             return
@@ -368,39 +326,27 @@ class _Translator:
                 renamed = {row: self.numbers.row(row.table) for row in other.rows}
                 other, other_keys = _replace_nodes((other, other_keys), renamed)
                 same = [self.values.same(a, b) for a, b in zip(keys, other_keys)]
-                earlier.append(
-                    self.values.exists(self.values.block(other.rows, [*other.where, *same], (), ()))
-                )
+                earlier.append(self.values.exists(other, *same))
             scope.aggregate = _Grouping(self.expressions, kept, keys, by).aggregate
-            made = self.values.block(
-                block.rows, [*block.where, _negation(_disjunction(earlier))], keys, ()
-            )
-            if made is not None:
+            for made in self.values.under(block, _negation(_disjunction(earlier)), key=keys):
                 yield from self.group_block(made, scope, keys, e, sort)
 
     def group_block(self, block, scope: _Scope, keys, e: exp.Select, sort) -> Iterator[Block]:
-        given, having = self.given(e, sort, scope), e.args.get("having")
-        condition = self.expressions.truth(having.this, scope).true if having is not None else TRUE
+        given = self.given(e, sort, scope)
+        condition = self.expressions.holds(e.args.get("having"), scope)
+        columns = [at.sources.values() for at in _scopes(scope.outer)]
         around = _free_rows(
-            tuple(
-                term
-                for at in (scope.outer.all() if scope.outer is not None else ())
-                for columns in at.sources.values()
-                for term in columns.values()
-            )
+            tuple(term for sources in columns for source in sources for term in source.values())
         )
         if not _determines(self.values, block, keys, (*given, condition), outer=around):
             raise Unproved("a column that the group does not determine")
-        made = self.values.block(block.rows, [*block.where, condition], keys, given)
-        if made is not None:
-            yield made
+        yield from self.values.under(block, condition, key=keys, out=given)
 
     def cut(self, relation: _Relation) -> _Relation:
         "A relation without sorting keys, cut as LIMIT says."
-        if relation.limit is not None and relation.order:
-            self.check_ties(relation)
+        self.check_ties(relation)
         relation = self.sliced(relation)
-        return replace(relation, order=(), bag=_visible(relation))
+        return replace(relation, order=(), bag=_with_out(relation.bag, 0, relation.width))
 
     def sliced(self, relation: _Relation) -> _Relation:
         "What LIMIT keeps, as a condition: fewer than that many rows come before. Right if no tie is cut."
@@ -410,12 +356,11 @@ class _Translator:
             if relation.limit >= 1 and self.expressions.has_one_row(relation.bag):
                 return replace(relation, limit=None)
             raise Unproved("LIMIT without ORDER BY")
-        blocks, is_one = [], self.has_like_ties(relation)
+        blocks: list[Block] = []
+        is_one = self.has_like_ties(relation)
         for block in _disjoint(self.values, relation.bag):
-            condition = self.is_among_first(block, relation)
             key = block.out[relation.width :] if is_one else block.key
-            made = self.values.block(block.rows, [*block.where, condition], key, block.out)
-            blocks += [] if made is None else [made]
+            blocks += self.values.under(block, self.is_among_first(block, relation), key=key)
         return replace(relation, bag=Bag(tuple(blocks)))
 
     def has_like_ties(self, relation: _Relation) -> bool:
@@ -429,7 +374,7 @@ class _Translator:
     def check_ties(self, relation: _Relation) -> None:
         "Raise unless no tie can be cut: by an assumption about gold, or because the keys tell rows apart."
         blocks = relation.bag.blocks
-        if self.has_like_ties(relation):
+        if relation.limit is None or not relation.order or self.has_like_ties(relation):
             return
         if len(blocks) == 1:
             block = blocks[0]
@@ -443,18 +388,12 @@ class _Translator:
             raise Unproved("LIMIT may cut a tie")
 
     def is_among_first(self, block: Block, relation: _Relation) -> Node:
-        own = block.out[relation.width :]
-        before = []
-        for other in _disjoint(self.values, relation.bag):
-            other = self.numbers.fresh(other)
+        own, before = block.out[relation.width :], []
+        for other in map(self.numbers.fresh, _disjoint(self.values, relation.bag)):
             theirs = other.out[relation.width :]
-            made = self.values.block(
-                other.rows,
-                [*other.where, _comes_before(self.values, theirs, own, relation.order)],
-                other.key,
-                (),
+            before += self.values.under(
+                other, _comes_before(self.values, theirs, own, relation.order), out=()
             )
-            before += [] if made is None else [made]
         if relation.limit == 1:
             return _negation(_disjunction(map(self.values.exists, before)))
         count = _count_of(before)

@@ -8,9 +8,10 @@ Docs: https://hjerpe.github.io/sql_env/proofs/solver.html.md"""
 __all__ = ['NAME']
 
 # %% ../../nbs/proofs/07_solver.ipynb #467a620a
+import operator
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 from ..plugins import needs_extra
 
@@ -33,40 +34,22 @@ from sql_env.proofs.normal_form import (
     Test,
     Unproved,
 )
-from .values import _Classes, _Values
+from .values import _Classes
 
 # %% ../../nbs/proofs/07_solver.ipynb #c1fc8897
 _SOLVER_LIMIT = 100_000  # z3's operations for one implication
 _MAX_EXISTS = 8  # atoms of one question
+_OPERATORS: dict[str, Any] = {"=": operator.eq, "<": operator.lt, "<=": operator.le}
+_OPERATORS |= {"+": operator.add, "-": operator.sub, "neg": operator.neg, "real": operator.pos}
 NAME = f"z3 {z3.get_version_string()}"
-
-# %% ../../nbs/proofs/07_solver.ipynb #87650a67
-class _Relations(Protocol):
-    "What is asked about blocks and aggregates while a question is written."
-
-    values: _Values
-    context: Any
-
-    def contained(
-        self, a: Block, b: Block, outer: frozenset, given: tuple, as_set: bool
-    ) -> bool: ...
-
-    def same_aggregates(
-        self, x: Aggregate, y: Aggregate, outer: frozenset, given: tuple
-    ) -> bool: ...
-
-# %% ../../nbs/proofs/07_solver.ipynb #66c2ef26
-def _arithmetic(name: str, args: Sequence[Any]) -> Any:
-    "A sum, a difference, a negative, or a number as it is."
-    if name in ("+", "-"):
-        return args[0] + args[1] if name == "+" else args[0] - args[1]
-    return -args[0] if name == "neg" else args[0]
 
 # %% ../../nbs/proofs/07_solver.ipynb #d38bee46
 class _Encoding:
     "One question, in which values are real numbers in SQLite's order, EXISTS and aggregates unknowns."
 
-    def __init__(self, prover: _Relations, a: Block, inner, context):
+    def __init__(
+        self, prover: Any, a: Block, inner, context
+    ):  # asked which blocks and aggregates are the same
         self.prover, self.values = prover, prover.values
         self.ctx = (
             prover.context or z3.Context()
@@ -117,7 +100,7 @@ class _Encoding:
                 self.axioms.append(number < self.top)
                 return number
             case Column():
-                return self.column(term)
+                return self.typed(term, self.name(term))
             case Aggregate():
                 return self.aggregate(term)
             case Choice():
@@ -137,9 +120,6 @@ class _Encoding:
         elif self.values.is_text(term):
             self.axioms.append(unknown > self.top)
         return unknown
-
-    def column(self, term: Column) -> Any:
-        return self.typed(term, f"{term.row.number}.{term.name}")
 
     def aggregate(self, term: Aggregate) -> Any:
         for other, unknown in self.aggregates:
@@ -161,7 +141,7 @@ class _Encoding:
             or term.name == "real"
             and all(map(self.values.is_real, args))
         ):
-            return _arithmetic(term.name, [self.term(a) for a in args])
+            return _OPERATORS[term.name](*map(self.term, args))
         if numbers and term.name in ("+", "-", "neg", "*", "fdiv", "real"):
             terms = [self.term(a) for a in args]
             if term.name == "*" and integers and any(map(z3.is_rational_value, terms)):
@@ -186,24 +166,16 @@ class _Encoding:
             case Not():
                 return z3.Not(self.formula(formula.part))
             case Compare():
-                a, b = self.term(formula.left), self.term(formula.right)
-                return (
-                    a == b
-                    if formula.operator == "="
-                    else a < b
-                    if formula.operator == "<"
-                    else a <= b
+                return _OPERATORS[formula.operator](
+                    self.term(formula.left), self.term(formula.right)
                 )
             case IsNull():
-                return self.is_null(formula.term)
+                return z3.Bool(f"null {self.name(formula.term)}", self.ctx)
             case Test():
                 return z3.Bool(f"{formula.name} {formula.args!r}", self.ctx)
             case Exists():
                 return self.exists_atom(formula.block)
         raise Unproved(f"a formula of kind {type(formula).__name__}")
-
-    def is_null(self, term: Node) -> Any:
-        return z3.Bool(f"null {self.name(term)}", self.ctx)
 
     def name(self, term: Node) -> str:
         if isinstance(term, Column):
@@ -221,34 +193,19 @@ class _Encoding:
         return atom
 
     def relate_exists(self) -> None:
-        "Which EXISTS holds for the rows at hand, and which follows from another."
+        "Which EXISTS holds for the rows at hand, and which follows from another; a positive count is one too."
         own = Block(self.block.rows, self.block.where, (), ())
-        prover, outside = self.prover, self.inner - set(self.block.rows)
-        for block, atom in list(self.exists):
-            if prover.contained(own, block, outside, self.given, True):
-                self.axioms.append(atom)
-            for other, implied in list(self.exists):
-                if other is block:
-                    continue
-                follows = prover.contained(block, other, self.inner, self.given, True)
-                if follows:
-                    self.axioms.append(z3.Implies(atom, implied))
-        self.relate_counts(own, outside)
-
-    def relate_counts(self, own: Block, outside: Any) -> None:
-        "That a count is positive if the rows at hand are counted, and which EXISTS says the same."
-        prover = self.prover
+        atoms = list(self.exists)
         for term, unknown in self.aggregates:
-            counts = [Block(b.rows, b.where, (), ()) for b in term.bag.blocks]
-            if term.name == "count" and any(
-                prover.contained(own, b, outside, self.given, True) for b in counts
-            ):
-                self.axioms.append(unknown >= 1)
-            if term.name == "count" and self.exists and len(term.bag.blocks) == 1:
-                counted = term.bag.blocks[0]
-                counted = Block(counted.rows, counted.where, (), ())
-                for block, atom in list(self.exists):
-                    if prover.contained(block, counted, self.inner, self.given, True):
-                        self.axioms.append(z3.Implies(atom, unknown >= 1))
-                    if prover.contained(counted, block, self.inner, self.given, True):
-                        self.axioms.append(z3.Implies(unknown >= 1, atom))
+            if term.name == "count" and len(term.bag.blocks) == 1:
+                [counted] = term.bag.blocks
+                atoms.append((Block(counted.rows, counted.where, (), ()), unknown >= 1))
+        outside = self.inner - set(self.block.rows)
+        for block, atom in atoms:
+            if self.prover.contained(own, block, outside, self.given, True):
+                self.axioms.append(atom)
+            for other, implied in atoms:
+                if other is not block and self.prover.contained(
+                    block, other, self.inner, self.given, True
+                ):
+                    self.axioms.append(z3.Implies(atom, implied))

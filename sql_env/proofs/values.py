@@ -8,7 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/proofs/values.html.md"""
 __all__ = ['extreme']
 
 # %% ../../nbs/proofs/04_values.ipynb #182d2d7e
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -53,12 +53,23 @@ class _Truth(NamedTuple):
     true: Node
     false: Node
 
+# %% ../../nbs/proofs/04_values.ipynb #7a3c11e0
+def _truths(combine: Callable, truth: Callable) -> _Truth:
+    "Both formulas of a condition that is made of those of its cases."
+    return _Truth(combine(lambda case: truth(case).true), combine(lambda case: truth(case).false))
+
+# %% ../../nbs/proofs/04_values.ipynb #7a3c11e1
+def _if_there(there: Node, holds: Node) -> _Truth:
+    "A condition that is known where some values are not NULL."
+    return _Truth(_conjunction([there, holds]), _conjunction([there, _negation(holds)]))
+
 # %% ../../nbs/proofs/04_values.ipynb #4f0c5bf2
 _STRICT = frozenset("+ - * || neg real as_number as_text lower upper length abs round trim".split())
-_TEXT_RESULT = frozenset("|| lower upper trim replace substring as_text".split())
-_NUMBER_RESULT = frozenset(
-    "+ - * / % fdiv neg real abs round length str_position cast:INTEGER cast:REAL".split()
-)
+_RESULT = {  # what functions give but NULL
+    **dict.fromkeys("|| lower upper trim replace substring as_text".split(), ("text", "blob")),
+    **dict.fromkeys("fdiv real round cast:REAL".split(), ("real",)),
+    **dict.fromkeys("length str_position cast:INTEGER".split(), ("integer",)),
+}
 _NUMERIC_AFFINITIES = frozenset({"INTEGER", "REAL", "NUMERIC"})
 
 # %% ../../nbs/proofs/04_values.ipynb #1271654d
@@ -109,86 +120,52 @@ class _Values:
         "The affinity of a column of a table, which its values have been given."
         return self.known.column(term.row.table, term.name).affinity
 
-    def is_number(self, term: Node) -> bool:
-        "Whether a term is always a number or NULL."
+    def gives(self, term: Node, *kinds: str) -> bool:
+        "Whether a term is always of some storage classes, or NULL; `converted`: or NUMERIC affinity changes nothing."
         match term:
             case Constant():
-                return term.kind != "text"
+                return term.kind in (*kinds, "null")
             case Column():
-                return self.known.only(term.row.table, term.name, "integer", "real")
+                affinity = self.declared(term)
+                kept = (
+                    affinity == "TEXT"
+                    and "blob" in kinds
+                    or affinity in _NUMERIC_AFFINITIES
+                    and "converted" in kinds
+                )
+                return kept or self.known.only(term.row.table, term.name, *kinds)
             case Choice():
-                return self.is_number(term.then) and self.is_number(term.otherwise)
-            case Aggregate("count" | "sum"):
-                return True
+                return self.gives(term.then, *kinds) and self.gives(term.otherwise, *kinds)
+            case Aggregate("count"):
+                return "integer" in kinds
+            case Aggregate("sum") if {"integer", "real"} <= {*kinds} or "text" in kinds:
+                return "text" not in kinds
             case Aggregate():
-                return all(map(self.is_number, self.elements(term)))
+                return all(self.gives(e, *kinds) for e in self.elements(term))
+            case Call("+" | "-" | "*" | "/" | "%" | "neg" | "abs") if "text" not in kinds:
+                if kinds == ("integer",):
+                    return all(map(self.is_integer, term.args))
+                return (
+                    "integer" in kinds
+                    or any(map(self.is_real, term.args))
+                    and all(map(self.is_number, term.args))
+                )
             case Call():
-                return term.name in _NUMBER_RESULT
+                return not {*_RESULT.get(term.name, ["unknown"])} - {*kinds}
         return False
+
+    def is_number(self, term: Node) -> bool:
+        return self.gives(term, "integer", "real")
 
     def is_integer(self, term: Node) -> bool:
-        "Whether a term is always an integer or NULL."
-        match term:
-            case Constant():
-                return term.kind in ("integer", "null")
-            case Column():
-                return self.known.only(term.row.table, term.name, "integer")
-            case Choice():
-                return self.is_integer(term.then) and self.is_integer(term.otherwise)
-            case Aggregate("count"):
-                return True
-            case Aggregate():
-                return all(map(self.is_integer, self.elements(term)))
-            case Call("+" | "-" | "*" | "neg" | "abs" | "/" | "%"):
-                return all(map(self.is_integer, term.args))
-            case Call("length" | "str_position" | "cast:INTEGER"):
-                return True
-        return False
+        return self.gives(term, "integer")
 
     def is_real(self, term: Node) -> bool:
-        "Whether a term is always a floating-point number or NULL."
-        match term:
-            case Constant():
-                return term.kind == "real"
-            case Column():
-                if self.declared(term) == "INTEGER":
-                    return False
-                return self.known.only(term.row.table, term.name, "real")
-            case Choice():
-                return self.is_real(term.then) and self.is_real(term.otherwise)
-            case Aggregate("sum" | "max" | "min" | "value"):
-                return bool(term.bag.blocks) and all(map(self.is_real, self.elements(term)))
-            case Call("fdiv" | "real"):
-                return True
-            case Call("+" | "-" | "*" | "/"):
-                return any(map(self.is_real, term.args)) and all(map(self.is_number, term.args))
-        return False
+        return self.gives(term, "real")
 
     def is_text(self, term: Node) -> bool:
         "Whether TEXT affinity changes nothing: texts, blobs and NULL."
-        match term:
-            case Constant():
-                return term.kind in ("text", "null")
-            case Column():
-                table, name = term.row.table, term.name
-                return self.declared(term) == "TEXT" or self.known.only(table, name, "text", "blob")
-            case Choice():
-                return self.is_text(term.then) and self.is_text(term.otherwise)
-            case Aggregate("max" | "min" | "value"):
-                return all(map(self.is_text, self.elements(term)))
-            case Call():
-                return term.name in _TEXT_RESULT
-        return False
-
-    def is_numeric(self, term: Node) -> bool:
-        "Whether NUMERIC affinity changes nothing: it has been applied already, or there are only numbers."
-        if isinstance(term, Column) and self.declared(term) in _NUMERIC_AFFINITIES:
-            return True
-        if isinstance(term, Aggregate) and term.name in ("max", "min", "value"):
-            return all(map(self.is_numeric, self.elements(term)))
-        if isinstance(term, Choice):
-            return self.is_numeric(term.then) and self.is_numeric(term.otherwise)
-        return self.is_number(term)
+        return self.gives(term, "text", "blob")
 
     def written_form(self, term: Node) -> str:
         "A name for terms of which equal values are also written alike; '' if 3 may stand beside 3.0."
@@ -237,6 +214,10 @@ class _Values:
                     return _disjunction(self.is_null(a) for a in term.args)
         return IsNull(term)
 
+    def is_there(self, column: Column, where: Collection[Node]) -> bool:
+        "Whether a column is not NULL where some formulas hold."
+        return Not(IsNull(column)) in where or self.known.not_null(column.row.table, column.name)
+
     def not_null(self, *terms: Node) -> Node:
         return _conjunction(_negation(self.is_null(t)) for t in terms)
 
@@ -272,24 +253,27 @@ class _Values:
                 done[part] = None
         return Block(tuple(rows), tuple(done), tuple(key), tuple(out))
 
-    def exists(self, block: Block | None) -> Node:
-        "That a block has a row."
-        if block is None:
+    def under(self, block, *conditions: Node, **changed) -> list[Block]:
+        "A block under more conditions, with another key or result; none if they are false."
+        key, out = [changed.get(part, getattr(block, part, ())) for part in ("key", "out")]
+        made = self.block(block.rows, [*block.where, *conditions], key, out)
+        return [] if made is None else [made]
+
+    def exists(self, block: Block, *conditions: Node) -> Node:
+        "That a block has a row for which conditions hold."
+        made = self.block(block.rows, [*block.where, *conditions], (), ())
+        if made is None:
             return FALSE
-        if not block.rows:
-            return _conjunction(block.where)
-        if not block.where and all(self.known.is_filled(row.table) for row in block.rows):
+        if not made.rows:
+            return _conjunction(made.where)
+        if not made.where and all(self.known.is_filled(row.table) for row in made.rows):
             return TRUE
-        return Exists(Block(block.rows, block.where, (), ()))
+        return Exists(made)
 
     def exists_in(self, bag: Bag, condition) -> Node:
-        "That a bag has a row of which a condition holds."
-        blocks = map(
-            self.numbers.fresh, bag.blocks
-        )  # the condition may speak of rows of the same name
-        return _disjunction(
-            self.exists(self.block(b.rows, [*b.where, condition(b.out)], (), ())) for b in blocks
-        )
+        "That a bag has a row of which a condition holds, which may speak of rows of the same name."
+        blocks = map(self.numbers.fresh, bag.blocks)
+        return _disjunction(self.exists(b, condition(b.out)) for b in blocks)
 
     # comparisons
 
@@ -310,7 +294,8 @@ class _Values:
     def as_number(self, term: Node) -> Node:
         if isinstance(term, Constant) and term.kind == "text":
             return _looks_numeric(term.value) or term
-        return term if self.is_numeric(term) else Call("as_number", (term,))
+        is_kept = self.gives(term, "integer", "real", "converted")
+        return term if is_kept else Call("as_number", (term,))
 
     def as_text(self, term: Node) -> Node:
         if isinstance(term, Constant) and term.kind == "integer":
@@ -358,18 +343,18 @@ class _Values:
         b: str = "",
     ) -> _Truth:
         "left operator right, as SQL has it."
-        for value, other, at_left in ((left, right, True), (right, left, False)):
-            if isinstance(value, Aggregate) and value.name == "value":
-                self.check_form(value.bag, 0, a, b)
-
-                def truth(out, other=other, at_left=at_left):
-                    return self.compare(
-                        operator, *((out[0], other) if at_left else (other, out[0])), a, b
-                    )
-
-                return _Truth(
-                    self.exists_in(value.bag, lambda out: truth(out).true),
-                    self.exists_in(value.bag, lambda out: truth(out).false),
+        match left, right:
+            case Aggregate("value", bag), _:
+                self.check_form(bag, 0, a, b)
+                return _truths(
+                    partial(self.exists_in, bag),
+                    lambda out: self.compare(operator, out[0], right, a, b),
+                )
+            case _, Aggregate("value", bag):
+                self.check_form(bag, 0, a, b)
+                return _truths(
+                    partial(self.exists_in, bag),
+                    lambda out: self.compare(operator, left, out[0], a, b),
                 )
         return self.compare_plain(operator, *self.with_affinity(left, right, a, b))
 
@@ -381,66 +366,52 @@ class _Values:
             return _Truth(truth.false, truth.true)
         if operator in (">", ">="):
             return self.compare_plain({">": "<", ">=": "<="}[operator], right, left)
-        for side, other, at_left in ((left, right, True), (right, left, False)):
-            if isinstance(side, Choice):
-                return self.compare_choice(operator, side, other, at_left)
-        if left == NULL or right == NULL:
-            return _Truth(FALSE, FALSE)
-        if isinstance(left, Constant) and isinstance(right, Constant):
-            return (
-                _Truth(TRUE, FALSE)
-                if _compare_constants(operator, left, right)
-                else _Truth(FALSE, TRUE)
-            )
-        for side, other, at_left in ((left, right, True), (right, left, False)):
-            if (
-                isinstance(side, Aggregate)
-                and side.name in ("max", "min")
-                and not (isinstance(other, Aggregate) and other.name in ("max", "min"))
-            ):
-                return self.compare_extreme(operator, side, other, at_left)
-        atom = Compare(operator, left, right)
+        match left, right:
+            case Choice() as choice, _:
+                return _truths(
+                    partial(self.choose, choice),
+                    lambda case: self.compare_plain(operator, case, right),
+                )
+            case _, Choice() as choice:
+                return _truths(
+                    partial(self.choose, choice), partial(self.compare_plain, operator, left)
+                )
+            case (Constant(_, "null"), _) | (_, Constant(_, "null")):
+                return _Truth(FALSE, FALSE)
+            case Constant() as first, Constant() as second:
+                return _if_there(
+                    TRUE, TRUE if _compare_constants(operator, first, second) else FALSE
+                )
+            case Aggregate("max" | "min"), Aggregate("max" | "min"):
+                pass
+            case _, Aggregate("max" | "min") as end:
+                return self.compare_extreme(operator, end, left)
+            case Aggregate("max" | "min") as end, _:
+                return self.compare_extreme(
+                    {"<": ">", "<=": ">="}.get(operator, operator), end, right
+                )
         _spend(left.size + right.size)
         if operator == "=" and repr(right) < repr(left):
-            atom = Compare(operator, right, left)
-        there = self.not_null(left, right)
-        return _Truth(_conjunction([there, atom]), _conjunction([there, Not(atom)]))
+            left, right = right, left
+        return _if_there(self.not_null(left, right), Compare(operator, left, right))
 
-    def compare_choice(self, operator: str, choice: Choice, other: Node, at_left: bool) -> _Truth:
-        "A comparison with a choice, by cases."
-
-        def truth(term: Node) -> _Truth:
-            return self.compare_plain(operator, *((term, other) if at_left else (other, term)))
-
-        return _Truth(
-            self.choose(choice, lambda t: truth(t).true),
-            self.choose(choice, lambda t: truth(t).false),
-        )
-
-    def compare_extreme(
-        self, operator: str, extreme: Aggregate, other: Node, at_left: bool
-    ) -> _Truth:
-        "A comparison with max or min, told by the values among which it is."
-        if at_left:  # write it as: other operator' extreme
-            operator = {"=": "=", "<": ">", "<=": ">="}[operator]
+    def compare_extreme(self, operator: str, extreme: Aggregate, other: Node) -> _Truth:
+        "How a value compares with max or min, told by the values among which that is."
 
         def some(op):
             return self.exists_in(
                 extreme.bag, lambda out: self.compare_plain(op, other, out[0]).true
             )
 
-        if extreme.name == "min":
-            reached = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
-        else:
-            reached = {op: op for op in ("<", "<=", ">", ">=", "=")}
+        # how a value compares to the extreme that does not reach it
+        short = "<" if extreme.name == "max" else ">"
         there = _conjunction([self.not_null(other), self.exists_in(extreme.bag, lambda out: TRUE)])
-        true = {
-            "=": lambda: _conjunction([some("="), _negation(some(reached["<"]))]),
-            reached["<"]: lambda: some(reached["<"]),
-            reached["<="]: lambda: some(reached["<="]),
-            reached[">"]: lambda: _conjunction([there, _negation(some(reached["<="]))]),
-            reached[">="]: lambda: _conjunction([there, _negation(some(reached["<"]))]),
-        }[operator]()
+        if operator == "=":
+            true = _conjunction([some("="), _negation(some(short))])
+        elif operator[0] == short:
+            true = some(operator)
+        else:  # as far as the extreme, or farther
+            true = _conjunction([there, _negation(some(short if operator[1:] else f"{short}="))])
         return _Truth(true, _conjunction([there, _negation(true)]))
 
     def same(self, left: Node, right: Node) -> Node:
@@ -475,16 +446,10 @@ def _split_choices(blocks: Iterable[Block], values: _Values) -> Iterator[Block]:
         if not isinstance(term, Choice):
             yield block
             continue
-        for condition, out in (
-            (term.condition, term.then),
-            (_negation(term.condition), term.otherwise),
-        ):
-            made = values.block(
-                block.rows, [*block.where, condition], block.key, (out, *block.out[1:])
-            )
-            if made is not None:
-                made = values.numbers.fresh(made)
-                yield from _split_choices([made], values)
+        cases = (term.condition, term.then), (_negation(term.condition), term.otherwise)
+        for condition, out in cases:
+            for made in values.under(block, condition, out=(out, *block.out[1:])):
+                yield from _split_choices([values.numbers.fresh(made)], values)
 
 # %% ../../nbs/proofs/04_values.ipynb #6742f98f
 def _disjoint(values: _Values, bag: Bag) -> tuple[Block, ...]:
@@ -498,20 +463,17 @@ def _disjoint(values: _Values, bag: Bag) -> tuple[Block, ...]:
             return _conjunction(values.same(a, b) for a, b in zip(block.out, out))
 
         earlier = values.exists_in(Bag(bag.blocks[:n]), same)
-        made = values.block(block.rows, [*block.where, _negation(earlier)], block.key, block.out)
-        found += [] if made is None else [values.numbers.fresh(made)]
+        found += map(values.numbers.fresh, values.under(block, _negation(earlier)))
     return tuple(found)
 
 # %% ../../nbs/proofs/04_values.ipynb #abcef70a
 def extreme(values: _Values, name: str, blocks: Iterable[Block]) -> Node:
     "max or min of what some blocks give, NULL left out."
-    found = []
+    found: list[Block] = []
     for block in _split_choices(blocks, values):
-        there = values.block(
-            block.rows, [*block.where, values.not_null(block.out[0])], block.out[:1], block.out[:1]
+        found += values.under(
+            block, values.not_null(block.out[0]), key=block.out[:1], out=block.out[:1]
         )
-        if there is not None:
-            found.append(there)
     return Aggregate(name, Bag(tuple(found), True)) if found else NULL
 
 # %% ../../nbs/proofs/04_values.ipynb #19c379d6
@@ -559,18 +521,12 @@ def _aggregate_of(
 ):
     "count, sum or avg of what some blocks give."
     nonempty: Node = TRUE
-    if has_argument:
-        filled = [
-            values.block(b.rows, [*b.where, values.not_null(b.out[0])], (), ()) for b in blocks
-        ]
-        if not always or any(values.is_null(b.out[0]) != FALSE for b in blocks):
-            nonempty = _disjunction(values.exists(b) for b in filled)
-    kept = []
+    if has_argument and (not always or any(values.is_null(b.out[0]) != FALSE for b in blocks)):
+        nonempty = _disjunction(values.exists(b, values.not_null(b.out[0])) for b in blocks)
+    kept: list[Block] = []
     for block in _split_choices(blocks, values) if has_argument else blocks:
-        where = [*block.where, values.not_null(block.out[0])] if has_argument else block.where
-        key = block.out if distinct else block.key
-        made = values.block(block.rows, where, key, block.out)
-        kept += [] if made is None else [made]
+        there = [values.not_null(block.out[0])] if has_argument else []
+        kept += values.under(block, *there, key=block.out if distinct else block.key)
     if distinct and len(kept) > 1:
         kept = list(_disjoint(values, Bag(tuple(replace(b, key=b.out) for b in kept), True)))
     count = _count_of(kept)
@@ -606,20 +562,17 @@ def _comes_before(
 def _equal_pairs(where: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
     "Terms that a condition makes the same: by =, or by = or both NULL."
     for part in where:
-        if isinstance(part, Compare) and part.operator == "=":
-            yield part.left, part.right
-        elif isinstance(part, Or) and len(part.parts) == 2:
-            first, second = part.parts
-            equal = [
-                p
-                for p in getattr(first, "parts", (first,))
-                if isinstance(p, Compare) and p.operator == "="
-            ]
-            nulls = set(getattr(second, "parts", (second,)))
-            if isinstance(first, Or) or isinstance(second, Or):
-                continue
-            if len(equal) == 1 and nulls == {IsNull(equal[0].left), IsNull(equal[0].right)}:
-                yield equal[0].left, equal[0].right
+        match part:
+            case Compare("=", left, right):
+                yield left, right
+            case Or((first, And((IsNull(a), IsNull(b))))) if not isinstance(first, Or):
+                for each in getattr(first, "parts", (first,)):
+                    if (
+                        isinstance(each, Compare)
+                        and each.operator == "="
+                        and {each.left, each.right} == {a, b}
+                    ):
+                        yield a, b
 
 # %% ../../nbs/proofs/04_values.ipynb #ee195c2a
 def _is_numeral(values: _Values, term: Node) -> bool:
@@ -714,13 +667,9 @@ class _Closure:
         known = self.values.known
         for key in known.keys(row.table):
             columns = [Column(row, name) for name in key]
-            if all(self.has(c) and self._is_there(c) for c in columns):
+            if all(self.has(c) and self.values.is_there(c, self.where) for c in columns):
                 return known.use_key(row.table, key)
         return False
-
-    def _is_there(self, column: Column) -> bool:
-        present = Not(IsNull(column)) in self.where
-        return present or self.values.known.not_null(column.row.table, column.name)
 
     def has(self, term: Node) -> bool:
         "Whether a term, or all that a formula is about, is determined."

@@ -24,13 +24,12 @@ from urllib.parse import quote
 
 import apsw
 
-from ..database.catalog import database_fingerprint
+from ..database.catalog import StatementReader, _TableFacts, database_fingerprint
 from ..database.database import Database
 from ..database.guards import FixedClock, Limits, QueryError, to_query_error
 from ..database.writing import Change, WritableCopy
 from ..paths import DiskCache
 from .question_set import PackedRows, Question
-from .statements import StatementReader, _TableFacts
 from sql_env.sql.analysis import (
     LimitCut,
     TieTest,

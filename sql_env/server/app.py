@@ -32,8 +32,14 @@ from .environment import _RESET_OPTIONS, ResetError, SQLEnvironment, _episode_re
 from .limits import _allow_many_files, _Guard, _Names, _uvicorn_options
 from .mcp_tools import EnvironmentTools, HttpEndpoint, Player, Players
 from .page import Visits, build_page
-from .seats import Journal, Seats, _health
-from .settings import Settings, _load_questions, _settings_table
+from sql_env.server.settings import (
+    Journal,
+    Seats,
+    Settings,
+    _health,
+    _load_questions,
+    _settings_table,
+)
 from ..view.html import element, render_html, stylesheet
 from ..view.page import security_policy
 

@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Unpack
 
+from ..play.acts import Settings
 from ..play.chat import argument_text, error_result_text
-from ..play.environment import EpisodeEnv
+from ..play.episode import EpisodeEnv
 from ..play.session import Session, ToolError
-from ..play.settings import Settings
 from ..plugins import needs_extra
 from ..questions.question_set import QuestionSet
 

@@ -27,8 +27,7 @@ from urllib.parse import urlsplit
 
 from ..paths import terminal_text
 from ..plugins import Fields, needs_extra
-from .seats import Seats, _is_this_machine
-from .settings import Settings
+from .settings import Seats, Settings, _is_this_machine
 
 with needs_extra("server"):
     from uvicorn.protocols.http.auto import AutoHTTPProtocol

@@ -52,8 +52,7 @@ from sql_env.play.chat import (
     tool_result_text,
     tool_schemas,
 )
-from ..play.environment import EpisodeEnv
-from ..play.episode import Episode
+from ..play.episode import Episode, EpisodeEnv
 from ..play.session import Session, ToolError
 from sql_env.server.limits import (
     MAX_MESSAGE_BYTES,
@@ -62,8 +61,7 @@ from sql_env.server.limits import (
     _Names,
     _uvicorn_options,
 )
-from .seats import Journal, Seats, _client_name, _health
-from .settings import Settings, _load_questions
+from .settings import Journal, Seats, Settings, _client_name, _health, _load_questions
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #fb62dab1
 _START_OPTIONS = dict(

@@ -1,4 +1,4 @@
-"""The written form of values and names, tokens as SQLite reads them, and gold of other engines in SQLite's words
+"""The written form of values and names, how it is read again, tokens as SQLite reads them, and gold of other engines
 
 Docs: https://hjerpe.github.io/sql_env/sql/text.html.md"""
 
@@ -6,14 +6,15 @@ Docs: https://hjerpe.github.io/sql_env/sql/text.html.md"""
 
 # %% auto #0
 __all__ = ['format_value', 'Result', 'format_identifier', 'quote_identifier', 'bare_identifier', 'nearest_names', 'value_to_json',
-           'value_from_json', 'is_sql_value', 'sql_tokens', 'unquote', 'first_word', 'split_statements', 'has_order_by',
-           'normalize_sql', 'find_dialect', 'translate_sql']
+           'value_from_json', 'is_sql_value', 'BareText', 'parse_cell', 'sql_tokens', 'unquote', 'first_word',
+           'split_statements', 'has_order_by', 'normalize_sql', 'find_dialect', 'translate_sql']
 
 # %% ../../nbs/sql/02_text.ipynb #d47282a8
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -170,6 +171,171 @@ def is_sql_value(value: Any) -> bool:
     if isinstance(value, float):
         return not math.isnan(value)
     return value is None or isinstance(value, (int, str, bytes))
+
+# %% ../../nbs/sql/02_text.ipynb #66cdd92c
+class BareText(str):
+    "An unquoted word: number or text, whatever the gold value is."
+
+# %% ../../nbs/sql/02_text.ipynb #fbeff370
+class _WrittenNumber(BareText):
+    "A number below a header of words, which is no text."
+
+# %% ../../nbs/sql/02_text.ipynb #79d26262
+_ESCAPE = re.compile(r"\\(x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4}|[ntr\\])")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
+
+# %% ../../nbs/sql/02_text.ipynb #b61dcffe
+def _unescape(text: str) -> str:
+    "Text with its escapes read."
+    return _ESCAPE.sub(lambda m: _ESCAPED.get(m[1]) or chr(int(m[1][1:], 16)), text)
+
+# %% ../../nbs/sql/02_text.ipynb #d82358f9
+class _QuotedText(str):
+    "A quoted text; `raw` is what stood between the quotes, before escapes were read."
+
+    raw: str = ""
+
+# %% ../../nbs/sql/02_text.ipynb #4d794c25
+def _unquote(text: str) -> _QuotedText:
+    "The text between two quotes."
+    quote = text[0]
+    raw = text[1:-1].replace(quote * 2, quote)
+    out = _QuotedText(_unescape(raw))
+    out.raw = raw
+    return out
+
+# %% ../../nbs/sql/02_text.ipynb #abd090ec
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""", re.S)
+_BYTES = re.compile(r"x'((?:[0-9a-f]{2})*)'", re.I)
+
+# %% ../../nbs/sql/02_text.ipynb #cfcc6e28
+def parse_cell(text: str) -> Any:
+    "One written value: None for NULL, `QuotedText`, bytes, or a word as `BareText`."
+    text = text.strip()
+    if text[-1:] in ("'", '"'):
+        if _QUOTED.fullmatch(text):
+            return _unquote(text)
+        if match := _BYTES.fullmatch(text):
+            return bytes.fromhex(match[1])
+    return None if text.lower() == "null" else BareText(text)
+
+# %% ../../nbs/sql/02_text.ipynb #86afbfe4
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.(\d*))?|\.(\d+))(?:e([-+]?\d+))?", re.I | re.A)
+_INTEGER = re.compile(r"[-+]?\d+", re.A)
+_INFINITE = re.compile(r"[-+]?inf(?:inity)?", re.I | re.A)
+_BLANKS = " \u00a0\u2009\u202f"  # the last three: no-break, thin and narrow
+_SEPARATED = re.compile(
+    rf"([-+\u2212]?)(\d{{1,3}}(?P<mark>[,{_BLANKS}])\d{{3}}(?:(?P=mark)\d{{3}})*|\d{{1,2}}(?:,\d\d)+,\d{{3}}"
+    r"|\d+|(?=\.\d))(\.\d+)?",
+    re.A,
+)
+_MAX_DIGITS = 400  # more than any float has
+
+# %% ../../nbs/sql/02_text.ipynb #2ff38022
+def _plain_number(text: str) -> str:
+    "A number without separators and with a plain minus sign; empty for what is none."
+    match = _SEPARATED.fullmatch(text)
+    if not match:
+        return ""
+    whole = re.sub(rf"[,{_BLANKS}]", "", match[2])
+    return match[1].replace("\u2212", "-") + whole + (match[4] or "")
+
+# %% ../../nbs/sql/02_text.ipynb #c112bb25
+def _parse_number(
+    cell: Any,
+) -> tuple[float, int] | None:  # the number, and how many decimals it states
+    "The number that a cell holds, or None if it holds none."
+    if isinstance(cell, int):
+        return cell, 0
+    text = repr(cell) if isinstance(cell, float) else cell
+    if not isinstance(text, str) or isinstance(text, _QuotedText) or len(text) > _MAX_DIGITS:
+        return None
+    match = _NUMBER.fullmatch(text)
+    if not match and _INFINITE.fullmatch(text):
+        return float(text), 0
+    if not match:
+        text = _plain_number(text)
+        match = _NUMBER.fullmatch(text)
+    if not match:
+        return None
+    if _INTEGER.fullmatch(text):
+        return int(text), 0
+    digits, digits_only, exponent = match.groups()
+    decimals = len(digits or digits_only or "") - int(exponent or 0)
+    return float(text), max(0, decimals)
+
+# %% ../../nbs/sql/02_text.ipynb #e6c69881
+_UNIT = re.compile(r"([-+\u2212]?)([$€£¥]?)\s?([\d.].*?)\s?([%$€£¥]?)")
+
+# %% ../../nbs/sql/02_text.ipynb #1cdeb117
+def _split_unit(text: str) -> tuple[str, str]:
+    "A number and its one unit; two empty texts for anything else."
+    match = _UNIT.fullmatch(text) if 1 < len(text) <= _MAX_DIGITS else None
+    if not match or not (match[2] or match[4]):
+        return "", ""
+    number = match[1] + match[3]
+    return (number, match[2] + match[4]) if _parse_number(BareText(number)) else ("", "")
+
+# %% ../../nbs/sql/02_text.ipynb #16190a80
+def _as_written(rows: Iterable[Sequence]) -> list[tuple]:
+    "Rows as bare words; NULL and bytes stay what they are."
+
+    def bare(value: Any) -> Any:
+        if value is None or isinstance(value, bytes):
+            return value
+        return BareText(value if isinstance(value, str) else format_value(value))
+
+    return [tuple(map(bare, row)) for row in rows]
+
+# %% ../../nbs/sql/02_text.ipynb #9d445d33
+_SMALL = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+)
+_SMALL += " sixteen seventeen eighteen nineteen"
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_NUMBER_WORDS = {word: n for n, word in enumerate(_SMALL.split())}
+_NUMBER_WORDS |= {word: 10 * n for n, word in enumerate(_TENS.split(), 2)}
+_NUMBER_WORDS |= {
+    f"{ten}{joint}{one}": 10 * n + m
+    for n, ten in enumerate(_TENS.split(), 2)
+    for m, one in enumerate(_SMALL.split()[1:10], 1)
+    for joint in "- "
+}
+_ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)Z?", re.A)
+_DATE_WORDS = ("%d %B %Y", "%B %d %Y", "%d %b %Y", "%b %d %Y", "%d-%b-%Y")
+
+# %% ../../nbs/sql/02_text.ipynb #007428ed
+def _date_in_words(text: str) -> str:
+    "An ISO date for one whose month is a word; empty for anything else."
+    if (
+        not 8 <= len(text) <= 25
+        or not re.search(r"[a-z]{3}", text, re.I)
+        or not text[-4:].isdigit()
+    ):
+        return ""
+    plain = re.sub(r"(?<=\d)(?:st|nd|rd|th)\b|[,.]|\bof\b", " ", text)
+    for form in _DATE_WORDS:
+        try:
+            return datetime.strptime(" ".join(plain.split()), form).date().isoformat()
+        except ValueError:
+            pass
+    return ""
+
+# %% ../../nbs/sql/02_text.ipynb #c097a89c
+def _plain_value(cell: Any) -> Any:
+    "A bare word without its dress: the number, the ISO date or the NULL that it stands for; else the cell itself."
+    if type(cell) is not BareText or len(cell) > _MAX_DIGITS:
+        return cell
+    number, unit = _split_unit(cell)
+    if len(unit) == 1:
+        return BareText(number)
+    if cell in ("None", "NaN", "nan", "<null>"):
+        return None
+    if (n := _NUMBER_WORDS.get(cell.lower())) is not None:
+        return BareText(n)
+    if time := _ISO_TIME.fullmatch(cell):
+        return BareText(f"{time[1]} {time[2]}")
+    return BareText(_date_in_words(cell) or cell)
 
 # %% ../../nbs/sql/02_text.ipynb #27441b12
 _WORD = r"[0-9A-Za-z_$\x80-\U0010ffff]"

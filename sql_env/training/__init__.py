@@ -6,9 +6,10 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "experts": "ExpertPolicy ExpertTrajectories",
-        "recipes": "Recipe Stage change_recipe describe_recipe scale_recipe",
-        "data": "sft_rows",
-        "run": "RECIPES train",
-        "evals": "EVAL_SUITES evaluate_checkpoint model_card push_to_hub run_evals suite_questions",
+        "recipes": "Recipe Stage change_recipe describe_recipe scale_recipe sft_rows",
+        "run": (
+            "EVAL_SUITES RECIPES evaluate_checkpoint model_card push_to_hub run_evals suite_questions "
+            "train"
+        ),
     },
 )

@@ -24,15 +24,16 @@ from ..evaluation.rollouts import plan_episodes
 from ..evaluation.rows import Trajectory
 from ..play.acts import Action
 from ..play.chat import MAX_TOOL_RESULT_CHARS
-from ..play.environment import EpisodeEnv
-from ..play.episode import Observation
+from ..play.episode import EpisodeEnv, Observation
 from ..play.reward import RewardConfig
 from ..plugins import Fields
-from ..policies.base import parse_schema_info, play_episode, question_start
 from sql_env.policies.baselines import (
     OraclePolicy,
     answer_from_result,
     name_similarity,
+    parse_schema_info,
+    play_episode,
+    question_start,
     word_stems,
 )
 from ..questions.question_set import Question, QuestionSet

@@ -20,18 +20,19 @@ from typing import Any
 
 from ..integrations.trl import SQLEnvTRL, prompt_rows
 from ..paths import replacing
-from ..play.environment import EpisodeEnv
+from ..play.episode import EpisodeEnv
 from ..plugins import Fields
 from ..policies.chat import ChatPolicy
 from ..policies.local import CachedWriter, LocalModel
-from sql_env.training.data import (
+from sql_env.training.recipes import (
+    Recipe,
+    Stage,
     _split_validation,
     _stage_questions,
     right_trajectories,
     sft_datasets,
     sft_rows,
 )
-from .recipes import Recipe, Stage
 
 # %% ../../nbs/training/04_trainers.ipynb #a5e8751c
 _RARER = 4.0  # each tie in a row makes a question that much rarer

@@ -30,19 +30,17 @@ from sql_env.evaluation.rows import (
     classify_failure,
 )
 from ..grading.answers import VERDICT_REASONS, Verdict, compare_rows
-from ..grading.cells import BareText, parse_cell
 from ..grading.readings import parse_answer
 from ..grading.variants.robust import ROBUST_REASONS
-from ..play.acts import ACTIONS, NEXT_QUESTION, find_act
+from ..play.acts import ACTIONS, NEXT_QUESTION, OPTIONS, find_act
 from ..play.board import unescape_markup
 from ..play.chat import InvalidToolCall, harmless_text, parse_tool_call
 from ..play.episode import Episode, Turn
 from ..play.judges import Ask, judge_chain
 from ..play.reward import RewardConfig
-from ..play.settings import OPTIONS
 from ..plugins import Fields
 from ..questions.question_set import Question, QuestionSet
-from ..sql.text import Result, format_value
+from ..sql.text import BareText, Result, format_value, parse_cell
 from .html import _count_rows, _parse_result_table
 
 # %% ../../nbs/view/02_episode.ipynb #3d3053e4

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.rows import Trajectory
-from ..play.acts import ACTIONS, EXTRA_ACTIONS, find_act
+from ..play.acts import ACTIONS, EXTRA_ACTIONS, OPTIONS, find_act, read_settings
 from ..play.episode import Episode
-from ..play.settings import OPTIONS, read_settings
 from ..plugins import KINDS, Fields, MissingExtraError
-from ..policies.base import ModelError
 from ..policies.baselines import named_policy, policy_names
+from ..policies.requests import ModelError
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import SOURCES, load
 from .episode import EpisodeView, watch_policy

@@ -20,11 +20,10 @@ from typing import Any, NamedTuple
 from fastcore.xml import FT, Safe
 
 from ..database.catalog import Column, TableInfo
-from ..evaluation.trees import TreeNode
-from ..grading.cells import parse_cell
+from ..evaluation.rollouts import TreeNode
 from ..paths import read_asset
 from ..plugins import Fields
-from ..sql.text import format_value
+from ..sql.text import format_value, parse_cell
 from sql_env.view.episode import (
     EpisodeView,
     Part,
