@@ -5,7 +5,7 @@ same question that the robust verdict tells apart), `hacks` (what reward hacks e
 (flags of a whole set), `speed` (time to build variants and to reach a robust verdict), `alternatives` (honest SQL,
 written from question and schema without sight of gold, that the robust verdict rejects), `wrong` (one-edit queries
 that pass though realistic instances prove them wrong), `careless` (slips that are right by value: how many are
-caught), `blind` (the same of `--pairs FILE`, lines or a list of {"db", "gold", "careless"} that somebody wrote),
+caught), `blind` (the same of `--pairs FILE`, lines or a list of {"db", "gold", "careless" or "honest"} of somebody),
 `evenness` (time of a right and a wrong ANSWER under robust), `hedges` (guesses one by one and side by side).
 Counts and question ids only; no text of the source is written. Spider is read from SQL_ENV_SPIDER or ../shared/spider,
 KaggleDBQA and BIRD's superhero from ../shared, or from the folder that SQL_ENV_SHARED names.
@@ -366,8 +366,8 @@ def measure_careless(qs: QuestionSet, args) -> dict:
 
 
 def read_pairs(path: Path) -> list[dict]:
-    """Objects with `db`, `gold` and `careless`: one list, or one object a line; with `half`, and `equal`, a reason why
-    the two are no different, where somebody has looked."""
+    """Objects with `db`, `gold` and `careless`, or `honest`, another way of writing it: one list, or one object a line;
+    with `half`, and `equal`, a reason why the two are no different, where somebody has looked."""
     text = path.read_text().strip()
     return json.loads(text) if text.startswith("[") else list(map(json.loads, text.splitlines()))
 
@@ -396,21 +396,22 @@ def gold_ranks_on(db, gold: str, rows: list):
 
 
 def measure_blind(qs: QuestionSet, args) -> dict:
-    "Careless SQL of a file that is right by value: what robust catches, and the proof's outcome of the rest."
+    "Careless SQL of a file that is right by value: what robust catches, the proof's outcome of the rest; honest SQL."
     sets = [load(), qs, load("folder", SHARED / "kaggledbqa"), load("bird", SHARED / "bird")]
     home = {name: own_set for own_set in sets for name in own_set.databases}
     counts: dict[str, Counter] = {}
     passed: dict[str, list] = {}
     for number, pair in enumerate(read_pairs(args.pairs), 1):
         db, half = home[pair["db"]].database(pair["db"]), pair.get("half", "all")
-        state, outcome = judge_blind(db, pair["gold"], pair["careless"])
-        state = f"equal_{state}" if "equal" in pair else state
+        sql = pair.get("honest") or pair["careless"]
+        state, outcome = judge_blind(db, pair["gold"], sql)
+        state = "".join(f"{k}_" for k in ("equal", "honest") if k in pair) + state
         kept = [f"{state}_{outcome}"] if outcome else []
         counts.setdefault(half, Counter()).update(["pairs", state, *kept])
-        if state in ("passed", "gold_fails", "equal_caught"):
+        if state in ("passed", "gold_fails", "equal_caught", "honest_caught"):
             passed.setdefault(half, []).append([number, pair["db"], outcome or state])
         if args.show and state != "caught":
-            print("", number, state, outcome, pair["gold"], pair["careless"], sep="\n")
+            print("", number, state, outcome, pair["gold"], sql, sep="\n")
     return {
         half: {
             "counts": dict(count),
@@ -418,8 +419,17 @@ def measure_blind(qs: QuestionSet, args) -> dict:
             "interval": wilson(count["caught"], count["caught"] + count["passed"]),
             "passed": passed.get(half, []),
         }
+        | honest_refused(count)
         for half, count in counts.items()
     }
+
+
+def honest_refused(count: Counter) -> dict:
+    "The share of honest queries that are refused, if a half has any."
+    refused, n = count["honest_caught"], count["honest_caught"] + count["honest_passed"]
+    if not n:
+        return {}
+    return {"honest_refused": round(refused / n, 4), "honest_interval": wilson(refused, n)}
 
 
 def wilson(k: int, n: int) -> list[float]:

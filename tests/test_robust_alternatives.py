@@ -62,6 +62,32 @@ def test_wrong_sql_that_the_data_lets_pass_fails(league, gold, other):
     assert not judge_evidence(gold, db, other).correct
 
 
+@pytest.mark.parametrize(
+    "gold, other",
+    [
+        ("SELECT max(came) FROM stay", "SELECT came FROM stay ORDER BY date(came) DESC LIMIT 1"),
+        ("SELECT id FROM stay ORDER BY came LIMIT 1", "SELECT id FROM stay ORDER BY substr(came, 1, 10) LIMIT 1"),
+        ("SELECT count(*) FROM stay WHERE came < due", "SELECT count(*) FROM stay WHERE date(came) < date(due)"),
+        (
+            "SELECT count(*) FROM stay WHERE came < due",
+            "SELECT count(*) FROM stay WHERE strftime('%Y-%m', came) < strftime('%Y-%m', due)",
+        ),
+        ("SELECT id FROM stay WHERE code LIKE '5%'", "SELECT id FROM stay WHERE code >= '500' AND code < '600'"),
+    ],
+)
+def test_what_a_query_cuts_off_is_told(tmp_path, gold, other):
+    "Times of one day, days of one month and codes of another length are there, though the data has none."
+    con = apsw.Connection(str(tmp_path / "stays.sqlite"))
+    con.execute("CREATE TABLE stay (id INTEGER PRIMARY KEY, came TEXT, due TEXT, code TEXT)")
+    for i in range(1, 16):
+        came, due = (f"20{n:02}-{n % 12 + 1:02}-{n % 27 + 1:02} 1{n % 9}:0{n % 7}:00" for n in (i, i + 5 - i % 9))
+        con.execute("INSERT INTO stay VALUES (?, ?, ?, ?)", (i, came, due, str(137 * i % 900 + 100)))
+    con.close()
+    db = Database(tmp_path / "stays.sqlite")
+    assert compare_rows(db.query(other).rows, db.query(gold).rows, False).correct, "not lucky here"
+    assert not judge_evidence(gold, db, other).correct
+
+
 def contents(image, sql):
     con = apsw.Connection(":memory:")
     con.deserialize("main", image)

@@ -28,7 +28,14 @@ from sql_env.grading.answers import (
     _compare_written,
     _match_bag,
 )
-from .columns import DENSE, GROUPED, MIXED, NARROW, column_constants
+from sql_env.grading.variants.columns import (
+    DENSE,
+    GROUPED,
+    MIXED,
+    NARROW,
+    column_constants,
+    compared_columns,
+)
 from .contents import _counted_sizes
 from sql_env.grading.variants.instances import (
     InstanceGenerator,
@@ -78,7 +85,7 @@ def _doubtful_keys(
             for i in shape.natural_keys
             if not has_rows
             and not (_is_id(columns[i]) and i not in shape.referencing)
-            and not (names[i] in plan.named and _is_label(columns[i]))
+            and not (names[i] in plan.named and (_is_label(columns[i]) or names[i] == table))
         }
         doubtful |= plan.repeatable.get(table, frozenset())
         doubtful |= {
@@ -91,7 +98,7 @@ def _doubtful_keys(
 # %% ../../../nbs/grading/variants/08_robust.ipynb #49150c8f
 _MAX_INSTANCES = 8  # for a pair
 _MAX_TRIES = 20  # instances that are made for them
-_PAIR_CYCLE = (MIXED, NARROW, DENSE, MIXED)
+_PAIR_CYCLE = (MIXED, NARROW, DENSE, MIXED, NARROW)
 _MAX_TICKS = 1000  # thousands of operations that gold takes on all of them, about
 _MAX_MAKERS = 64  # golds whose material a generator keeps
 
@@ -115,6 +122,12 @@ class _PairMaker:
         self.numerals = _columns_in(_CAST, gold_sql)  # columns that gold reads as numbers
         self.task = task._replace(plan=plan)
         self.columns = frozenset(name for s in plan.shapes for name in s.lower_columns)
+        self.values: dict[str, list] = {}  # one of each column that is no key and not joined
+        joined = {name for pair in plan.joined for name in pair}
+        for shape in plan.shapes:
+            for i, name in enumerate(shape.lower_columns):
+                if name not in joined and i not in shape.single_keys | shape.referencing:
+                    self.values.setdefault(name, []).extend(shape.column_data[i][1][:1])
         self.sampler = RowSampler(generator, plan)
         _fill_base(generator.scratch, self.sampler, Random(gold_sql))
 
@@ -128,11 +141,15 @@ class _PairMaker:
         constants = column_constants(statements, self.columns)
         for name in self.numerals & self.columns:
             constants.setdefault(name, []).extend(_SHORT_AND_LONG)
+        for pair in sorted(compared_columns(statements, self.columns)):
+            shared = [value for name in pair for value in self.values.get(name, ())][:1]
+            for name in {*pair} & self.values.keys():
+                constants.setdefault(name, []).extend(shared)
         sampler = self.sampler.beside(constants, counts)
         found: list[tuple[bytes, tuple[list, tuple | None]]] = []
         ticks = 0
         for n in range(_MAX_TRIES):
-            mode = GROUPED if counts and n % 4 == 1 else _PAIR_CYCLE[n % 4]
+            mode = GROUPED if counts and n % 4 == 1 else _PAIR_CYCLE[n % 5]
             rng = Random(f"{n}:{self.gold_sql}\0{sql}")
             _make_instance(self.generator, sampler, mode, rng, repeats=n % 2 == 1)
             rows = _trusted_rows(self.generator, self.task, scratch)
