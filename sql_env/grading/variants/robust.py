@@ -33,8 +33,8 @@ from sql_env.grading.variants.columns import (
     GROUPED,
     MIXED,
     NARROW,
+    _compared_columns,
     column_constants,
-    compared_columns,
 )
 from .contents import _counted_sizes
 from sql_env.grading.variants.instances import (
@@ -141,7 +141,7 @@ class _PairMaker:
         constants = column_constants(statements, self.columns)
         for name in self.numerals & self.columns:
             constants.setdefault(name, []).extend(_SHORT_AND_LONG)
-        for pair in sorted(compared_columns(statements, self.columns)):
+        for pair in sorted(_compared_columns(statements, self.columns)):
             shared = [value for name in pair for value in self.values.get(name, ())][:1]
             for name in {*pair} & self.values.keys():
                 constants.setdefault(name, []).extend(shared)
