@@ -549,9 +549,10 @@ def _without_unjudged(questions: QuestionSet) -> QuestionSet:
 # %% ../../nbs/play/07_episode.ipynb #9fad7268
 def _playable(questions: QuestionSet, actions: Sequence[str]) -> QuestionSet:
     "Without actions that change rows the questions that are no tasks; raises `ValueError` if tasks need more actions."
-    if not verbs("changes", actions) and not all(q.writable for q in questions):
-        questions = questions.filter(lambda q: not q.writable)
-    needed = needed_actions(questions)
+    tasks = [q for q in questions if q.writable]
+    if 0 < len(tasks) < len(questions) and not verbs("changes", actions):
+        return questions.filter(lambda q: not q.writable)
+    needed = needed_actions(tasks)
     if not {*needed} <= {*actions}:
         raise ValueError(
             f"{questions.name}: its tasks need the action{'s' * (len(needed) > 1)} {', '.join(needed)} "
