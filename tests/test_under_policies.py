@@ -5,7 +5,7 @@ import json
 import pytest
 from tables import cases
 
-from sql_env import Database, Episode, EpisodeEnv, OraclePolicy, QueryError, evaluate, load
+from sql_env import Database, Episode, EpisodeEnv, OraclePolicy, QueryError, audit_questions, evaluate, load
 from sql_env.play.acts import needed_actions, prompt
 from sql_env.questions.question_set import Question, question_from_fields, question_to_json
 from sql_env.worlds import PolicyWorld
@@ -116,6 +116,12 @@ def test_the_oracle_asks_for_leave_and_refuses(tasks):
     assert needed_actions(tasks) == ("ABSTAIN", "CLARIFY", "EXECUTE")
     result = evaluate(EpisodeEnv(tasks, actions=needed_actions(tasks)), OraclePolicy(tasks), progress=False)
     assert result.success_rate == result.robust_rate == 1
+
+
+def test_two_refusals_are_no_duplicates():
+    "On e3566c23 both tasks of a railway that are to be refused had the flag."
+    report = audit_questions(TASKS, progress=False)
+    assert not any("duplicate_gold" in q.flags for q in report.questions)
 
 
 @pytest.mark.parametrize("actions", [(), ("execute",), ("execute", "abstain"), ("clarify", "abstain")])

@@ -223,7 +223,7 @@ def _gold_flags(questions: QuestionSet, some: Iterable[Question]) -> Iterator[tu
     yield from (
         (q.question_id, "duplicate_gold", "")
         for q in some
-        if count[q.database_name, _normalized_gold(q)] > 1
+        if q.gold_text and count[q.database_name, _normalized_gold(q)] > 1  # refusals have no gold
     )
     for group in equal_golds(questions, some):
         for q in group.questions if group.proof else ():
