@@ -63,6 +63,7 @@ def test_groups_that_lack_one_literal_are_found(path):
 
 
 def test_a_text_with_a_number_varies_at_both_ends_and_keeps_its_sign():
+    "And the first values of a form are the same ones."
     for text, near in (
         ("7 Harbour Street", {"8 Harbour Street", "6 Harbour Street", "7 Harbour Streetx"}),
         ("Club 07", {"Club 08", "Club 06", "xClub 07"}),
@@ -72,9 +73,6 @@ def test_a_text_with_a_number_varies_at_both_ends_and_keeps_its_sign():
         assert near <= {*possible_values(["some other text"], "text", [text])[1]}
     near = possible_values(["10.5%", "3.2%"], "text", ["4.5%"])[1]
     assert {*near} == {"4.5%", "4.6%", "4.4%", "4.7%", "4.3%"}
-
-
-def test_the_first_values_of_a_form_are_the_same_ones():
     for value in ("Oslo", "Club 07", "OSL", 3, 3.5, "2020-01-02"):
         unlike = Unlike([value])
         found = [unlike.another(value) for _ in range(60)]  # more than are kept

@@ -82,13 +82,10 @@ def test_text_says_how_many_rows_are_not_shown():
     assert list(frame.columns) == ["n", "n"] and frame.values.tolist() == [[1, "y"], [2, "x"]]
 
 
-def test_names_on_a_line_are_quoted_where_they_could_be_taken_for_two():
+def test_names_are_quoted_where_they_could_be_taken_for_two_and_the_nearest_are_found():
     names = ["ship", "port call", "price, net", "count(*)", "it's", "a\\,b", "NULL"]
     written = ["ship", "port call", "'price, net'", "'count(*)'", "'it''s'", r"'a\\,b'", "'NULL'"]
     assert [format_identifier(n) for n in names] == written
-
-
-def test_the_nearest_names_or_the_first():
     names = ["bundled", "spider"]
     assert nearest_names("bondled", names) == "the nearest are bundled"
     assert nearest_names("x", names) == "there are bundled, spider"
