@@ -3,6 +3,7 @@
 import threading
 from contextlib import contextmanager
 
+import apsw
 import pytest
 
 from sql_env.database.connection import _memory
@@ -21,6 +22,13 @@ def work_database(folder):
         "job": [(i % 100 + 1, f"title {i % 7}", bytes([i])) for i in range(200)],
     }
     return build_database(folder / "work.sqlite", schema, rows)
+
+
+def memory(image):
+    "A connection without guards to a copy of the bytes of a database."
+    con = apsw.Connection(":memory:")
+    con.deserialize("main", image)
+    return con
 
 
 def kind(f, *args):
