@@ -24,8 +24,8 @@ def work_database(folder):
     return build_database(folder / "work.sqlite", schema, rows)
 
 
-def opened(image):
-    "A database in memory with the contents of an image."
+def memory(image):
+    "A connection without guards to a copy of the bytes of a database."
     con = apsw.Connection(":memory:")
     con.deserialize("main", image)
     return con

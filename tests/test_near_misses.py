@@ -3,7 +3,7 @@
 from itertools import islice
 
 import pytest
-from databases import opened
+from databases import memory
 from tables import cases
 
 from sql_env.database.database import Database, build_database
@@ -119,7 +119,7 @@ def test_tables_that_gold_does_not_read_are_filled_once(path, monkeypatch):
         return sum(f'INTO "{table}"' in sql for sql in inserted), v
 
     filled, v = times("SELECT count(*) FROM member WHERE role = 'Guest'", "club")
-    images = {tuple(opened(image).execute("SELECT * FROM club")) for image in v.images}
+    images = {tuple(memory(image).execute("SELECT * FROM club")) for image in v.images}
     assert filled == len(images) == 1 and len(images.pop()) >= 8
     assert times("SELECT last FROM member WHERE club_id = 3", "club")[0] >= 20
     assert times("SELECT town FROM club", "region")[0] == 1

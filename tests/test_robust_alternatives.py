@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from databases import opened
+from databases import memory
 from tables import alternatives
 
 from sql_env import Database, load
@@ -71,7 +71,7 @@ def test_instances_hold_what_the_data_shows(league):
     variants = build_variants(InstanceGenerator(league), gold)
     countries = Counter()
     for image in variants.images:
-        con = opened(image)
+        con = memory(image)
         assert con.execute("SELECT count(*) FROM player WHERE club_id IS NULL").get == 0
         assert con.execute("SELECT (SELECT count(*) FROM player) * (SELECT count(*) FROM club) > 0").get == 1
         countries.update(value for (value,) in con.execute("SELECT country FROM club"))
@@ -80,7 +80,7 @@ def test_instances_hold_what_the_data_shows(league):
     gold = "SELECT nation FROM player GROUP BY nation HAVING count(*) > 40"
     sizes = set()
     for image in build_variants(InstanceGenerator(league), gold).images:
-        sizes |= {n for (n,) in opened(image).execute("SELECT count(*) FROM player GROUP BY nation")}
+        sizes |= {n for (n,) in memory(image).execute("SELECT count(*) FROM player GROUP BY nation")}
     assert {39, 40, 41} <= sizes
 
 

@@ -5,7 +5,7 @@ from random import Random
 
 import apsw
 import pytest
-from databases import opened
+from databases import memory
 from sqlglot import exp, parse_one
 from tables import alternatives, cases
 
@@ -146,7 +146,7 @@ def test_values_like_others_are_never_seen_twice_and_stay_within_the_column():
 @pytest.mark.parametrize("gold, name, form", cases("verdict_facts_forms"))
 def test_instances_hold_only_what_a_column_could_hold(path, gold, name, form):
     images = build_variants(InstanceGenerator(path), gold).images
-    values = [v for image in images for (v,) in opened(image).execute(f"SELECT {name} FROM city")]
+    values = [v for image in images for (v,) in memory(image).execute(f"SELECT {name} FROM city")]
     assert values and {v for v in values if not re.fullmatch(form, v)} == set()
 
 
