@@ -344,13 +344,13 @@ def stage():
 def moves(db, words: str) -> list[tuple[str, str]]:
     "DESCRIBE, SAMPLE, pieces of SQL, refused actions and guessed answers, from what a player can see."
     rng = Random(db.path.name)
-    queries = ["SELECT nothing", "DELETE FROM x", "SELECT 1", "SELECT 1 WHERE 0"]
-    out = [("DESCRIBE", "x"), ("JUMP", "")]
-    answers = [*"[] NULL 0 1 @last 5%".split(), "", "about 5", "5 or 6", "The answer is not 5."]
+    out = [("QUERY", "SELECT nothing"), ("QUERY", "DELETE FROM x"), ("DESCRIBE", "x"), ("JUMP", "")]
+    out += [("QUERY", "SELECT 1"), ("QUERY", "SELECT 1 WHERE 0")]
+    answers = [*"[] NULL 0 1 @last".split(), "", "about 5", "5 or 6", "5%", "The answer is not 5."]
     answers += [w.strip("?.,") for w in words.split() if w[0].isdigit()]
     for t in db.tables:
         out += [("DESCRIBE", t), ("SAMPLE", t)]
-        queries += [f'SELECT * FROM "{t}" LIMIT 200', f'SELECT count(*) FROM "{t}"']
+        queries = [f'SELECT * FROM "{t}" LIMIT 200', f'SELECT count(*) FROM "{t}"']
         for c, cells in zip(db.columns(t), zip(*db.sample(t).rows)):
             answers += [format_rows([(v,)]) for v in cells[:2]]
             queries += [
@@ -362,9 +362,9 @@ def moves(db, words: str) -> list[tuple[str, str]]:
             ]
             quoted = [str(v).replace("'", "''") for v in cells[:1]]
             queries += [f'SELECT * FROM "{t}" WHERE "{c.name}" = \'{v}\'' for v in quoted]
-    out += [("QUERY", sql) for sql in queries]
-    some = [("ANSWER", a) for a in rng.sample(answers, min(len(answers), 20))] + [("ANSWER", "@last")] * 8
-    return rng.sample(out, min(len(out), 90)) + [("DESCRIBE", t) for t in db.tables] + some
+        out += [("QUERY", sql) for sql in queries]
+    some = rng.sample(out, min(len(out), 90)) + [("DESCRIBE", t) for t in db.tables]
+    return some + [("ANSWER", a) for a in rng.sample(answers, min(len(answers), 20))] + [("ANSWER", "@last")] * 8
 
 
 class Remembered:
