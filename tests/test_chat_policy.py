@@ -43,7 +43,7 @@ from sql_env.policies.chat import (
     load_model_settings,
     usage_cost,
 )
-from sql_env.policies.local import CachedWriter, LocalModel, _generate_batch, parse_assistant_text
+from sql_env.policies.local import CachedWriter, LocalModel, _generate_batch, _shared_length, parse_assistant_text
 from sql_env.policies.requests import EndpointError
 
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"
@@ -631,9 +631,10 @@ def test_what_was_read_is_not_read_again(untrained, template):
     for turn in range(3):
         ids = [local.tokens(t, tool_schemas()) for t in talks]
         assert len(set(map(len, ids))) > 1
+        shared = min(_shared_length(ids[0], other) for other in ids[1:])
         (*found,) = writer.write(ids, 24)
         assert [tokens for tokens, _ in found] == _generate_batch(model, tok, ids, 24)
-        assert all((read > 200) == bool(turn) for _, read in found)
+        assert all((read > shared) == bool(turn) and read >= shared for _, read in found)
         for talk, (tokens, _) in zip(talks, found):
             said = dict(role="assistant", content=tok.decode(tokens))
             talk += [said, dict(role="user", content=f"More of {len(tokens)}")]
@@ -641,6 +642,25 @@ def test_what_was_read_is_not_read_again(untrained, template):
     small = CachedWriter(model, ends, most=1)
     small.write(ids, 4)
     assert len(small._known) == 1
+
+
+@pytest.mark.slow
+def test_what_several_begin_with_is_read_once(untrained, template):
+    "Three rollouts of each of two questions: the tokens that a first batch reads, as transformers writes them."
+    model, tok = LocalModel(*untrained, template=template).load()
+    local, env, ends = (LocalModel(model, tok, template=template), EpisodeEnv(bundled()), [tok.eos_token_id])
+    talks = [initial_messages(env.reset(question_id=q.question_id)) for q in bundled()[:120:60]] * 3
+    ids = [local.tokens(t, tool_schemas()) for t in talks]
+    shared, longest = _shared_length(*ids[:2]), max(map(len, ids))
+    assert shared >= 64
+    read = []
+    hook = model.register_forward_pre_hook(
+        lambda _, a, known: read.append(known["input_ids"].numel()), with_kwargs=True
+    )
+    found = CachedWriter(model, ends).write(ids, 1)
+    hook.remove()
+    assert [tokens for tokens, _ in found] == _generate_batch(model, tok, ids, 1)
+    assert sum(read) <= longest + 4 * 64 + 6 * (longest - shared) < sum(map(len, ids)) / 2
 
 
 @pytest.mark.slow
