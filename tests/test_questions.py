@@ -5,7 +5,6 @@ import pickle
 from dataclasses import replace
 from itertools import chain
 
-import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,31 +12,18 @@ from laws import law
 from tables import cases
 
 from sql_env.database import Database, Limits, build_database
+from sql_env.questions import question_set as sets
 from sql_env.questions.gold import GoldRunner, _fix_double_quotes, rank_rows
-from sql_env.questions.question_set import (
-    QUARANTINE_FLAGS,
-    QUESTION_FLAGS,
-    PackedRows,
-    Question,
-    QuestionSet,
-    _question_from_json,
-    classify_answer,
-    find_split_leaks,
-    question_to_json,
-    read_questions,
-    save_question_set,
-)
 from sql_env.sources.loading import load
 
 laws = law(150)
 
 
-def question(sql, database_name="d", **fields) -> Question:
+def question(sql, database_name="d", **fields) -> sets.Question:
     given = dict(question_id="q", question_text="?") | fields
-    return Question(database_name=database_name, gold_sql=sql, **given)
+    return sets.Question(database_name=database_name, gold_sql=sql, **given)
 
 
-# --- ranks and ties
 @pytest.fixture(scope="module")
 def cities(tmp_path_factory):
     schema = """CREATE TABLE city(name TEXT, land TEXT, size INTEGER, area REAL); CREATE TABLE empty(x);
@@ -54,7 +40,7 @@ def runner(cities):
     r.close()
 
 
-def complete(runner, sql, **fields) -> Question:
+def complete(runner, sql, **fields) -> sets.Question:
     return runner.complete(question(sql, "cities", **fields))
 
 
@@ -66,27 +52,23 @@ def test_ranks_tell_ties(runner, sql, ranks):
         rank_rows([(1,), (2,)], [(2, 5), (1, 6)], [1])
 
 
-# --- the audit of gold
 @pytest.mark.parametrize("sql, flags", cases("questions_flags"))
 def test_flags(runner, sql, flags):
     q = complete(runner, sql)
-    assert q.flags == flags and set(flags) <= set(QUESTION_FLAGS)
+    assert q.flags == flags and set(flags) <= set(sets.QUESTION_FLAGS)
     assert "error" not in flags or q.gold_answer == ()
 
 
-def test_a_flag_of_quarantine_sets_a_question_aside(runner, cities):
-    golds = ("count(*) FROM city", "name FROM city WHERE size = 3 LIMIT 1", 'count(*) FROM city WHERE land = "it"')
-    asked = [replace(complete(runner, f"SELECT {sql}"), question_id=f"q{i}") for i, sql in enumerate(golds)]
-    qs = QuestionSet(asked, {"cities": cities})
-    assert ids(qs) == ["q0", "q2"] and ids(qs.quarantined) == ["q1"]
-    assert "double_quoted" not in QUARANTINE_FLAGS and "order_unknown" not in QUARANTINE_FLAGS
-
-
-def test_complete_fills_in_what_follows_from_gold(runner):
+def test_complete_fills_in_what_follows_from_gold(runner, cities):
     q = complete(runner, "SELECT name, size FROM city WHERE land = 'it' ORDER BY size DESC")
     assert q.gold_answer == (("Rome", 4), ("Bari", 3)) and q.answer_type == "table" and q.tables_involved == ("city",)
     assert q.difficulty == "medium"
     assert complete(runner, "SELECT 1", difficulty="hard").difficulty == "hard", "what the source says is kept"
+    golds = ("count(*) FROM city", "name FROM city WHERE size = 3 LIMIT 1", 'count(*) FROM city WHERE land = "it"')
+    asked = [replace(complete(runner, f"SELECT {sql}"), question_id=f"q{i}") for i, sql in enumerate(golds)]
+    qs = sets.QuestionSet(asked, {"cities": cities})
+    assert ids(qs) == ["q0", "q2"] and ids(qs.quarantined) == ["q1"]
+    assert "double_quoted" not in sets.QUARANTINE_FLAGS and "order_unknown" not in sets.QUARANTINE_FLAGS
 
 
 @pytest.mark.parametrize("sql, expected", cases("questions_double_quoted_texts_become"))
@@ -95,7 +77,6 @@ def test_double_quoted_texts_become_single_quoted(cities, sql, expected):
         assert _fix_double_quotes(db, sql) == expected
 
 
-# --- a question and its line of JSON
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 value = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.binary(max_size=3) | texts
 
@@ -106,25 +87,27 @@ def test_a_line_of_json_brings_a_question_back(rows, words, ordered):
     ranks = tuple(range(len(rows))) if ordered and rows else None
     fields = dict(gold_answer=tuple(rows), split="train", ranks=ranks, flags=("double_quoted",))
     q = question("SELECT a, b FROM t", question_text=words, **fields)
-    line = question_to_json(q)
-    assert "\n" not in line and _question_from_json(line) == q
-    assert [[type(v) for v in r] for r in _question_from_json(line).gold_answer] == [[type(v) for v in r] for r in rows]
+    line = sets.question_to_json(q)
+    assert "\n" not in line and sets._question_from_json(line) == q
+    assert [[type(v) for v in r] for r in sets._question_from_json(line).gold_answer] == [
+        [type(v) for v in r] for r in rows
+    ]
 
 
 @laws
 @given(st.lists(st.tuples(value, value), max_size=3), st.sampled_from([1, 400]))
 def test_packed_rows_are_the_rows(rows, times):
     rows = tuple(rows * times)
-    packed = PackedRows.pack(rows)
+    packed = sets.PackedRows.pack(rows)
     assert packed.unpack() == rows == packed == pickle.loads(pickle.dumps(packed))
     assert [*map(type, chain(*packed))] == [*map(type, chain(*rows))]
     assert len(packed) == len(rows) and len(packed.data) < 1000 + 20 * len(rows)
 
 
 def test_a_walk_over_packed_rows_unpacks_them_once(monkeypatch):
-    assert PackedRows.pack([("\ud800", "\n")]) == (("\ud800", "\n"),)
-    packed, unpacked = PackedRows.pack([(n,) for n in range(100)]), []
-    monkeypatch.setattr(PackedRows, "unpack", lambda self, f=PackedRows.unpack: unpacked.append(1) or f(self))
+    assert sets.PackedRows.pack([("\ud800", "\n")]) == (("\ud800", "\n"),)
+    packed, unpacked = sets.PackedRows.pack([(n,) for n in range(100)]), []
+    monkeypatch.setattr(sets.PackedRows, "unpack", lambda self, f=sets.PackedRows.unpack: unpacked.append(1) or f(self))
     assert [*packed] == [(n,) for n in range(100)] and (7,) in packed and len(unpacked) < 5
 
 
@@ -132,15 +115,15 @@ def test_a_question_unpacks_its_rows_when_they_are_asked_for(monkeypatch):
     "On 91dee7d each question held its rows as tuples, a kilobyte where they are ten."
     rows = ((1, "a"), (2.5, None))
     plain = question("SELECT a, b FROM t", gold_answer=rows, answer_type="table")
-    looks, unpack = [], PackedRows.unpack
-    monkeypatch.setattr(PackedRows, "unpack", lambda self: looks.append(1) or unpack(self))
-    q = question("SELECT a, b FROM t").with_fields(gold_answer=PackedRows.pack(rows), answer_type="")
+    looks, unpack = [], sets.PackedRows.unpack
+    monkeypatch.setattr(sets.PackedRows, "unpack", lambda self: looks.append(1) or unpack(self))
+    q = question("SELECT a, b FROM t").with_fields(gold_answer=sets.PackedRows.pack(rows), answer_type="")
     copy = pickle.loads(pickle.dumps(q)).with_flag("null").with_fields(flags=())
     assert not looks and len(q.__dict__) == 5
     assert copy.gold_answer == rows and copy.answer_type == "table" and len(looks) == 1
     assert (copy, copy.gold_answer, hash(copy), repr(copy)) == (plain, rows, hash(plain), repr(plain))
     assert q.with_fields(gold_answer=()).gold_answer == () and replace(q, split="x").gold_answer == rows
-    assert question_to_json(q) == question_to_json(plain)
+    assert sets.question_to_json(q) == sets.question_to_json(plain)
     with pytest.raises(AttributeError):
         q.gold_answer = ()
 
@@ -153,13 +136,10 @@ def test_what_is_left_out_follows_from_the_sql():
     # other rows alone leave the type of an answer
     q = question("SELECT 1", gold_answer=((1,),))
     assert q.with_fields(gold_answer=(("a", 2),)).answer_type == "integer"
-
-
-def test_answer_types():
     rows = dict(
         empty=[], integer=[(1,)], float=[(1.5,)], string=[("a",)], null=[(None,)], list=[(1,), (2,)], table=[(1, 2)]
     )
-    assert {name: classify_answer(found) for name, found in rows.items()} == {name: name for name in rows}
+    assert {name: sets.classify_answer(found) for name, found in rows.items()} == {name: name for name in rows}
 
 
 GOOD = '{"question_id": "q%d", "question_text": "?", "database_name": "d", "gold_sql": "SELECT 1"}'
@@ -169,14 +149,13 @@ GOOD = '{"question_id": "q%d", "question_text": "?", "database_name": "d", "gold
 def test_a_malformed_line_is_named_with_its_number(tmp_path, bad, says):
     (tmp_path / "mine.jsonl").write_text("\n".join([GOOD % 1, "", GOOD % 2, bad, GOOD % 3]), encoding="utf-8")
     with pytest.raises(ValueError, match="mine.jsonl, line 4: ") as e:
-        read_questions(tmp_path / "mine.jsonl")
+        sets.read_questions(tmp_path / "mine.jsonl")
     assert says in str(e.value) and str(tmp_path) not in str(e.value)
     # empty lines and line ends of Windows
     (tmp_path / "q.jsonl").write_bytes(("\r\n".join([GOOD % 1, "", GOOD % 2]) + "\r\n\r\n").encode())
-    assert [q.question_id for q in read_questions(tmp_path / "q.jsonl")] == ["q1", "q2"]
+    assert [q.question_id for q in sets.read_questions(tmp_path / "q.jsonl")] == ["q1", "q2"]
 
 
-# --- sets
 @pytest.fixture
 def questions(cities):
     asked = [("train", "easy"), ("train", "hard"), ("test", "easy"), ("test", "medium"), ("", "medium")]
@@ -193,14 +172,14 @@ def questions(cities):
         )
         for i, (split, level) in enumerate(asked)
     ]
-    return QuestionSet(made, {"cities": cities}, "five", {"database x is missing": 3})
+    return sets.QuestionSet(made, {"cities": cities}, "five", {"database x is missing": 3})
 
 
 def ids(qs) -> list[str]:
     return [q.question_id for q in qs]
 
 
-def test_filter_and_split(questions):
+def test_filter_split_sample_and_get(questions):
     assert ids(questions) == ["q0", "q1", "q2", "q4"] and len(questions) == 4
     assert ids(questions.filter(split="train")) == ids(questions.split("train")) == ["q0", "q1"]
     assert ids(questions.filter(difficulty=("easy", "hard"))) == ["q0", "q1", "q2"]
@@ -212,17 +191,12 @@ def test_filter_and_split(questions):
         questions.filter(colour="red")
     with pytest.raises(KeyError, match="no split 'dev'; it has 'train', 'test', ''"):
         questions.split("dev")
-
-
-def test_sample(questions):
     assert ids(questions.sample(2, seed=1)) == ids(questions.sample(2, seed=1))
     assert [len(questions.sample(n)) for n in (0, 2, 99)] == [0, 2, 4]
     assert ids(questions.sample(99)) == ids(questions)
     assert ids(questions.sample(3, 5)) == sorted(ids(questions.sample(3, 5)))
     assert len({tuple(ids(questions.sample(2, seed=s))) for s in range(30)}) > 3
-
-
-def test_get_names_what_is_near_and_a_database_is_opened_once(questions):
+    # what is near is named, and a database is opened once
     assert questions.get("q2").question_id == "q2" and not questions.is_open("cities")
     for get, name, says in (
         (questions.get, "q22", "no question 'q22'; the nearest are q2"),
@@ -236,14 +210,14 @@ def test_get_names_what_is_near_and_a_database_is_opened_once(questions):
 
 
 def test_saved_loaded_and_pickled(questions, tmp_path):
-    folder = save_question_set(questions, tmp_path / "new" / "set")
+    folder = sets.save_question_set(questions, tmp_path / "new" / "set")
     again = load("folder", folder)
     assert list(again) == list(questions) and again.quarantined == questions.quarantined
     assert again.database("cities").query("SELECT count(*) FROM city").rows == [(5,)]
-    save_question_set(again, tmp_path / "second")
+    sets.save_question_set(again, tmp_path / "second")
     for name in ("questions.jsonl", "cities.sqlite"):
         assert (tmp_path / "second" / name).read_bytes() == (folder / name).read_bytes()
-    save_question_set(again, folder)
+    sets.save_question_set(again, folder)
     assert list(load("folder", folder)) == list(questions), "saving a set over itself keeps it"
     questions.database("cities")
     again = pickle.loads(pickle.dumps(questions))
@@ -252,38 +226,29 @@ def test_saved_loaded_and_pickled(questions, tmp_path):
     assert again.database("cities").tables and repr(again) == "QuestionSet('five': 4 questions, 1 databases)"
 
 
-# --- leaks
 def test_find_split_leaks():
     train = [question("SELECT x FROM t WHERE y = 1", "a"), question("SELECT 1", "a")]
     both = [("database", "a"), ("gold", "a: select x from t where y = ?")]
-    assert find_split_leaks(train, [question("SELECT x FROM t WHERE y = 1", "b")]) == []
-    assert find_split_leaks(train, [question("SELECT z FROM t", "a")]) == [("database", "a")]
-    assert find_split_leaks(train, train[:1]) == both
+    assert sets.find_split_leaks(train, [question("SELECT x FROM t WHERE y = 1", "b")]) == []
+    assert sets.find_split_leaks(train, [question("SELECT z FROM t", "a")]) == [("database", "a")]
+    assert sets.find_split_leaks(train, train[:1]) == both
     spelt = [question("select  X from T\nwhere y=2 ;", "a")]
-    assert find_split_leaks(train, spelt) == both, "other spelling and other numbers are the same gold"
-    assert find_split_leaks(train * 2) == [], "a repetition inside one split is no leak"
+    assert sets.find_split_leaks(train, spelt) == both, "other spelling and other numbers are the same gold"
+    assert sets.find_split_leaks(train * 2) == [], "a repetition inside one split is no leak"
 
 
-def test_gold_runs_where_columns_are_generated(tmp_path):
-    schema = "CREATE TABLE t(a, b AS (a + 1), c AS (a + 2) STORED)"
-    path = build_database(tmp_path / "generated.sqlite", schema, {})
-    con = apsw.Connection(str(path))
-    con.execute("INSERT INTO t(a) VALUES (1), (2)")
-    con.close()
-    q = complete(GoldRunner(path), "SELECT a, b, c FROM t ORDER BY b DESC")
-    assert (q.gold_answer, q.ranks, q.flags) == (((2, 3, 4), (1, 2, 3)), (0, 1), ())
-
-
-def test_gold_without_an_end_is_flagged(tmp_path):
+def test_gold_runs_where_columns_are_generated_and_without_an_end_is_flagged(tmp_path):
     "A view that never ends, in somebody's own file: the check on shuffled copies must not read it for ever."
-    schema = """CREATE TABLE guest (name TEXT); CREATE VIEW endless AS
+    schema = """CREATE TABLE t(a, b AS (a + 1), c AS (a + 2) STORED); INSERT INTO t(a) VALUES (1), (2);
+        CREATE TABLE guest (name TEXT); INSERT INTO guest VALUES ('Ann'); CREATE VIEW endless AS
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"""
-    runner = GoldRunner(build_database(tmp_path / "trap.sqlite", schema, {"guest": [("Ann",)]}))
+    runner = GoldRunner(build_database(tmp_path / "trap.sqlite", schema, {}))
+    q = complete(runner, "SELECT a, b, c FROM t ORDER BY b DESC")
+    assert (q.gold_answer, q.ranks, q.flags) == (((2, 3, 4), (1, 2, 3)), (0, 1), ())
     assert complete(runner, "SELECT name FROM guest").flags == ()
     assert complete(runner, "SELECT i FROM endless").flags == ("over_cap",)
 
 
-# --- many questions, flags with reasons, limits
 def test_nothing_is_parsed_until_it_is_asked_for():
     q = question("SELECT count(*) FROM City")
     derived = {"difficulty", "tables_involved"}
@@ -296,17 +261,15 @@ def test_nothing_is_parsed_until_it_is_asked_for():
     odd = question("this is no SQL (")
     assert (odd.difficulty, odd.tables_involved) == ("hard", ())
     assert q == question("SELECT count(*) FROM City") and hash(q) == hash(pickle.loads(pickle.dumps(q)))
-
-
-def test_a_flag_has_a_reason_that_travels():
+    # a flag has a reason that travels
     q = question("SELECT 1").with_flag("over_limits", "It needs 7.").with_flag("null")
     assert q.flags == ("over_limits", "null") and q.reason("null") == q.reason("empty") == ""
     assert q.with_flag("over_limits", "It needs 8.").reasons == (("over_limits", "It needs 8."),)
-    assert _question_from_json(question_to_json(q)) == q and "7" in question_to_json(q)
+    assert sets._question_from_json(sets.question_to_json(q)) == q and "7" in sets.question_to_json(q)
     for bad in ('["x"]', '{"a": 5}', '"x"'):
-        line = question_to_json(q)[:-1].replace(', "reasons": {"over_limits": "It needs 7."}', "")
+        line = sets.question_to_json(q)[:-1].replace(', "reasons": {"over_limits": "It needs 7."}', "")
         with pytest.raises(ValueError, match="reasons"):
-            _question_from_json(f'{line}, "reasons": {bad}}}')
+            sets._question_from_json(f'{line}, "reasons": {bad}}}')
 
 
 def test_a_set_opens_its_databases_with_its_limits(questions):
