@@ -300,6 +300,7 @@ def test_a_conversation_has_the_words_of_a_rollout():
     plain = EpisodeEnv(bundled(), reward=RewardConfig.partial())
     reset = {"question_id": "vet_clinic-02", "seed": 0}
     wrong = ScriptedPolicy([("QUERY", "SELECT x FROM visit"), ("DESCRIBE", "visit")] * 8)  # refused by turns
+    wrong.reset = lambda seed: None
     others = [_record_trajectory(plain, p, 0, reset, 0) for p in (RandomPolicy(4), wrong)]
     for t in [*some()[:80], *others]:
         row = prompt_rows([bundled().get(t.episode.question_id)])[0]
