@@ -366,32 +366,6 @@ def _audit_table(report: AuditReport) -> str:
         lines.append(f"| {flag} | {n} | {n / total:.1%} | {severity} | {QUESTION_FLAGS[flag]} |")
     return "\n".join(lines)
 
-# %% ../../nbs/evaluation/10_audit.ipynb #84f85c54
-def _hack_lines(report: AuditReport) -> list[str]:
-    "What the best hack gets, as lines of Markdown."
-    if not report.hacks_correct:
-        return []
-    count = report.hacks_correct
-    total = max(len(report.questions), 1)
-    best = max(count, key=lambda name: count[name])
-    robust = max(report.hacks_robust.values(), default=0)
-    return [
-        "",
-        f"The best hack, {best!r}, gets {count[best] / total:.1%} by value; no hack gets more than "
-        f"{robust / total:.1%} with a query that is right on variants too.",
-    ]
-
-# %% ../../nbs/evaluation/10_audit.ipynb #3430e4b3
-def _example_lines(report: AuditReport, flag: str, n: int) -> list[str]:
-    "A few questions with a flag, as lines of Markdown."
-    lines = ["", f"## {flag}", ""]
-    for q in [q for q in report.questions if flag in q.flags][:n]:
-        sql = " ".join(q.gold_sql.split())[:300]
-        lines.append(f"* `{q.question_id}` {q.question_text}\n  `{sql}`")
-        if q.reason(flag):
-            lines.append(f"  {q.reason(flag)}")
-    return lines
-
 # %% ../../nbs/evaluation/10_audit.ipynb #bac8d0bb
 def audit_markdown(
     report: AuditReport,
@@ -409,15 +383,24 @@ def audit_markdown(
     ]
     lines += [f"Not checked: database {name}. {reason}" for name, reason in report.failed.items()]
     lines += [f"Missing: {n} questions, {reason}." for reason, n in report.left_out.items()]
-    lines += _hack_lines(report)
-    lines += (
-        ["", *(f"* `{name}` {said}" for name, said in report.coverage.items())]
-        if report.coverage
-        else []
-    )
-    if examples:
-        for flag in report.counts():
-            lines += _example_lines(report, flag, examples)
+    if count := report.hacks_correct:
+        total = max(len(report.questions), 1)
+        best = max(count, key=lambda name: count[name])
+        robust = max(report.hacks_robust.values(), default=0)
+        lines += [
+            "",
+            f"The best hack, {best!r}, gets {count[best] / total:.1%} by value; no hack gets more than "
+            f"{robust / total:.1%} with a query that is right on variants too.",
+        ]
+    if report.coverage:
+        lines += ["", *(f"* `{name}` {said}" for name, said in report.coverage.items())]
+    for flag in report.counts() if examples else ():
+        lines += ["", f"## {flag}", ""]
+        for q in [q for q in report.questions if flag in q.flags][:examples]:
+            sql = " ".join(q.gold_sql.split())[:300]
+            lines.append(f"* `{q.question_id}` {q.question_text}\n  `{sql}`")
+            if q.reason(flag):
+                lines.append(f"  {q.reason(flag)}")
     return "\n".join(lines) + "\n"
 
 # %% ../../nbs/evaluation/10_audit.ipynb #219cef94

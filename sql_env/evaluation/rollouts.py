@@ -15,8 +15,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice, repeat
 from random import Random
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -538,24 +540,14 @@ def _grow(
             break
     return [root.node for root in roots]
 
-# %% ../../nbs/evaluation/05_rollouts.ipynb #72f735bc
-class _TreePlan(NamedTuple):
-    "What a worker grows trees with."
-
-    rollouts: _Rollouts
-    widths: Sequence[int]
-
-# %% ../../nbs/evaluation/05_rollouts.ipynb #c7e7fb50
-def _check_plan(plan: _TreePlan) -> None:
-    "Raise `WorkerError` if a worker lacks a database."
-    _check_databases(plan.rollouts)
-
 # %% ../../nbs/evaluation/05_rollouts.ipynb #f619042a
-def _grow_piece(plan: _TreePlan, piece: Sequence[tuple[int, dict, int]]) -> list[TreeNode]:
+def _grow_piece(
+    rollouts: _Rollouts, piece: Sequence[tuple[int, dict, int]], widths: Sequence[int]
+) -> list[TreeNode]:
     "In a worker: trees from the states of sessions."
-    env = copy.copy(plan.rollouts.env)
+    env = copy.copy(rollouts.env)
     sessions = [Session.resume(env, state) for _, state, _ in piece]
-    return _grow(sessions, plan.rollouts.policy, plan.widths, [seed for *_, seed in piece])
+    return _grow(sessions, rollouts.policy, widths, [seed for *_, seed in piece])
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #fe45b20e
 _MOST_LEAVES = 4096
@@ -610,12 +602,11 @@ def _grow_in_workers(
     env = sessions[0].env if sessions else None
     rollouts = _Rollouts(env, policy, contents=_database_contents(env, plan, executor))
     found: dict[int, TreeNode] = {}
-    for done in _run_pieces(
-        executor, _grow_piece, _TreePlan(rollouts, widths), pieces, _check_plan
-    ):
-        if done.error is not None:
-            raise done.error
-        found |= {job[0]: root for job, root in zip(done.piece, done.result)}
+    grow = partial(_grow_piece, widths=widths)
+    for piece, result, error in _run_pieces(executor, grow, rollouts, pieces, _check_databases):
+        if error is not None:
+            raise error
+        found |= {job[0]: root for job, root in zip(piece, result)}
     return [found[i] for i in range(len(sessions))]
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #70daf159
@@ -658,11 +649,10 @@ def step_values(
         returns = (
             [] if state.done else [c.returns for c in next(grown).children if not c.has_crashed]
         )
-        mean = sum(returns) / len(returns) if returns else 0.0 if state.done else math.nan
-        spread = sum((x - mean) ** 2 for x in returns) / max(len(returns) - 1, 1)
-        values.append(
-            _StepValue(step, mean, math.sqrt(spread / max(len(returns), 1)), len(returns))
-        )
+        n_played = len(returns)
+        mean = fmean(returns) if returns else 0.0 if state.done else math.nan
+        error = stdev(returns) / n_played**0.5 if n_played > 1 else 0.0
+        values.append(_StepValue(step, mean, error, n_played))
     return values
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #ed2b7637

@@ -24,7 +24,14 @@ from zlib import compress
 from fastcore.xml import FT, Safe
 
 from ..database.catalog import TableInfo
-from ..evaluation.results import EvaluationResult, compare, rate_text, result_texts, summary
+from sql_env.evaluation.results import (
+    EvaluationResult,
+    compare,
+    rate_text,
+    result_texts,
+    summary,
+    usage_figures,
+)
 from ..evaluation.rows import FAILURES, EpisodeResult, Trajectory, classify_failure
 from ..paths import ProgressBar, read_asset, replacing, terminal_text
 from ..plugins import Fields
@@ -292,20 +299,6 @@ def _figures(result: EvaluationResult) -> dict[str, str]:
         counts["cost"] = f"{cost:,.2f}" if cost >= 1 else f"{cost:.4f}"
     return counts
 
-# %% ../../nbs/view/06_run.ipynb #b4c32288
-def _usage_figures(result: EvaluationResult) -> dict[str, str]:
-    "What a language model used; empty for other policies."
-    usage, counts = result.usage, {}
-    if calls := usage.get("calls", 0):
-        counts["calls"] = f"{calls:,.0f}"
-        counts["tokens in"] = f"{usage.get('prompt_tokens', 0):,.0f}"
-        counts["tokens out"] = f"{usage.get('completion_tokens', 0):,.0f}"
-        counts["s per call"] = f"{usage.get('seconds', 0) / calls:.2f}"
-    for name, label in dict(malformed="malformed calls", retries="retries").items():
-        if usage.get(name):
-            counts[label] = f"{usage[name]:,.0f}"
-    return counts
-
 # %% ../../nbs/view/06_run.ipynb #d8a77515
 def _figures_html(figures: Mapping[str, str]) -> FT | str:
     lines = [element("div", element("dt", name), element("dd", x)) for name, x in figures.items()]
@@ -340,7 +333,7 @@ def _card_html(
         if result.n_completed
         else "nothing was measured"
     )
-    usage = _usage_figures(result)
+    usage = usage_figures(result)
     elsewhere = ("tries", "abstentions", "usage")
     texts = (text for about, text in result_texts(result).items() if about not in elsewhere)
     unjudged = "; ".join(texts)
