@@ -85,11 +85,11 @@ class _QuestionPicker:
         questions: QuestionSet,
         source: str = "",  # name of their source
         path: str | Path | None = None,  # of the source, if it needs one
-        on_choose: Callable[[], Any] | None = None,
     ):
         import ipywidgets as w
 
-        self.questions, self.on_choose = questions, None
+        self.questions = questions
+        self.on_choose: Callable[[], Any] = lambda: None
         own = [] if source in SOURCES else [source or questions.name]
         options: Fields = dict(
             layout=w.Layout(flex="1 1 170px", width="auto", min_width="0"),
@@ -119,7 +119,6 @@ class _QuestionPicker:
         for control in (self.split, self.difficulty, self.search):
             control.observe(lambda _: self.narrow(), "value")
         self.question.observe(self._question_changed, "value")
-        self.on_choose = on_choose  # from now on
 
     _ipython_display_ = _display_box
 
@@ -178,7 +177,7 @@ class _QuestionPicker:
             self.open()
 
     def _question_changed(self, _: Any) -> None:
-        if self.on_choose and self.question.value:
+        if self.question.value:
             self.on_choose()
 
 # %% ../../nbs/view/08_explorer.ipynb #4991df9b

@@ -144,7 +144,7 @@ def _film_data(
         tables={
             name: (state.known_at, state.touched_at)
             for name, state in sorted(states.items())
-            if state.seen
+            if state.known_at or state.touched_at
         },
     )
 
@@ -254,10 +254,11 @@ def _shown_values(values: Any) -> Any:
     )
 
 # %% ../../nbs/view/06_run.ipynb #275d545c
-def _pack_json(values: Any) -> str:
-    "Values as text that a browser unpacks."
+def _pack_html(name: str, values: Any) -> str:
+    "Values as an element that a browser unpacks."
     text = json.dumps(_shown_values(values), separators=(",", ":"), default=str)
-    return b64encode(compress(text.encode("ascii"), 6)).decode()
+    packed = b64encode(compress(text.encode("ascii"), 6)).decode()
+    return f'<script type="text/plain" data-pack="{name}">{packed}</script>\n'
 
 # %% ../../nbs/view/06_run.ipynb #c3e9e501
 def _range_svg(low: float, high: float, rate: float, floor: float | None) -> FT:
@@ -388,10 +389,6 @@ def _data_html(data: Mapping[str, Any]) -> Safe:
 
 # %% ../../nbs/view/06_run.ipynb #7603d8e9
 _CHUNK = 24  # episodes whose films are packed together
-
-
-def _pack_html(name: str, values: Any) -> str:
-    return f'<script type="text/plain" data-pack="{name}">{_pack_json(values)}</script>\n'
 
 # %% ../../nbs/view/06_run.ipynb #7011a238
 def _packed(maker: RowMaker, progress: bool) -> Iterator[str]:
