@@ -263,8 +263,6 @@ def parse_line(line: bytes) -> Fields | None:
 def _read_lines(path: Path) -> tuple[Fields, list[Trajectory]]:
     "The header of a log, and its episodes, each try of one once; raises `ValueError` as `read_log` does."
     *lines, _half_a_line = path.read_bytes().split(b"\n")
-    if not lines:
-        raise ValueError(f"{path.name} is not a log of episodes: it has no line about the run.")
     headers: list[Fields] = []
     tries: list[Trajectory] = []
     for number, line in enumerate(lines, 1):

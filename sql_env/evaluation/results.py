@@ -450,14 +450,11 @@ class Comparison:
                 "no pair differs; the interval is what so many gold queries leave possible (Wilson's)"
             )
         elif self.n_needed:
-            shown = (
-                "questions of one database don't"
-                if self.n_databases == 1
-                else f"{self.n_databases} databases don't"
-            )
-            unit = "questions" if self.n_databases == 1 else "databases"
+            unit, shown = "databases", f"{self.n_databases} databases"
+            if self.n_databases == 1:
+                unit, shown = "questions", "questions of one database"
             notes.append(
-                f"{shown} tell this difference from chance; about {self.n_needed:,} {unit} like these would, "
+                f"{shown} don't tell this difference from chance; about {self.n_needed:,} {unit} like these would, "
                 "if it is as large as it looks (see questions_needed)"
             )
         elif self.n_databases == 1:

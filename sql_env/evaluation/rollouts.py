@@ -335,16 +335,15 @@ def _chunks(
 ) -> list[list[_PlannedEpisode]]:
     "The plan in parts that workers play."
     size = getattr(policy, "chunk_size", None)
+    keys = {q.question_id: (q.database_name, q.gold_sql) for q in env.questions}
     if size is None:
         size = max(1, min(50, len(plan) // 16))
-        keys = {q.question_id: (q.database_name, q.gold_sql) for q in env.questions}
         plan = sorted(plan, key=lambda p: keys[p.reset["question_id"]])
     size = max(batch, size)
     chunks = [list(plan[i : i + size]) for i in range(0, len(plan), size)]
     if size == 1 or not chunks:
         return chunks
-    names = {q.question_id: q.database_name for q in env.questions}
-    return _interleaved(chunks, lambda c: names[c[0].reset["question_id"]], Random(len(chunks)))
+    return _interleaved(chunks, lambda c: keys[c[0].reset["question_id"]][0], Random(len(chunks)))
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #44720536
 def _play_chunk(rollouts: _Rollouts, chunk: Sequence[_PlannedEpisode]) -> list[Trajectory]:

@@ -106,18 +106,16 @@ class JsonlLog:
                 self.headers.append(values)
                 self._other = self._other or run_difference(self.headers[0], values)
             elif self.headers:
-                self._add(Trajectory.from_dict(values).episode)
+                result = Trajectory.from_dict(values).episode
+                place = self._place_of.setdefault(result.episode_index, len(self._results))
+                if place == len(self._results) or takes_place(self._results[place], result):
+                    self._results[place : place + 1] = [result]
+                    self._places[place : place + 1] = [self._end]
             else:
                 self._is_foreign = True
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self.unreadable += bool(self.headers)
             self._is_foreign = not self.headers
-
-    def _add(self, result: EpisodeResult) -> None:
-        place = self._place_of.setdefault(result.episode_index, len(self._results))
-        if place == len(self._results) or takes_place(self._results[place], result):
-            self._results[place : place + 1] = [result]
-            self._places[place : place + 1] = [self._end]
 
     @property
     def episodes(self) -> list[EpisodeResult]:

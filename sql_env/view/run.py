@@ -26,10 +26,10 @@ from fastcore.xml import FT, Safe
 from ..database.catalog import TableInfo
 from sql_env.evaluation.results import (
     EvaluationResult,
+    _abstentions,
     compare,
     rate_text,
     result_texts,
-    summary,
     usage_figures,
 )
 from ..evaluation.rows import FAILURES, EpisodeResult, Trajectory, classify_failure
@@ -291,11 +291,10 @@ def _figures(result: EvaluationResult) -> dict[str, str]:
         counts["steps"] = f"{result.avg_steps:.1f}"
     if result.hack_floor:
         counts["hack floor"] = rate_text(max(result.hack_floor.values()))
-    figures = summary(result)
-    if "coverage" in figures:
-        counts["coverage"] = rate_text(figures["coverage"] or 0.0)
-        counts["right if answered"] = rate_text(figures["selective_accuracy"] or 0.0)
-        counts["risk-coverage area"] = f"{figures['aurc'] or 0.0:.3f}"
+    if found := _abstentions(result):
+        counts["coverage"] = rate_text(found["coverage"])
+        counts["right if answered"] = rate_text(found["selective_accuracy"])
+        counts["risk-coverage area"] = f"{found['aurc']:.3f}"
     if cost := result.usage.get("cost", 0):
         counts["cost"] = f"{cost:,.2f}" if cost >= 1 else f"{cost:.4f}"
     return counts
