@@ -10,13 +10,15 @@ __all__ = ['rate_interval', 'holm', 'pass_at_k', 'pass_hat_k', 'questions_needed
            'results_markdown', 'load_result', 'plot_success_rates']
 
 # %% ../../nbs/evaluation/06_results.ipynb #4bb7c8e7
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, zip_longest
 from math import ceil, comb
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from fastcore.basics import groupby
 
 from .. import meanings
 from .logs import _setting_differences, mixed_contents, read_log
@@ -225,8 +227,8 @@ class EvaluationResult:
 
     def rate(self, judge: str = "value") -> float:
         "Share of answers that a judge found right, nan if it could judge none; see `unjudged` for the others."
-        said = [e.verdict(judge) for e in self.completed]
-        return _mean(found is True for found in said) if set(said) - {None} else float("nan")
+        judged = any(e.verdict(judge) is not None for e in self.completed)
+        return self.bounds(judge)[0] if judged else float("nan")
 
     @property
     def success_rate(self) -> float:
@@ -326,9 +328,7 @@ class EvaluationResult:
         "Rate, interval and number of episodes for each value of a field of the episodes, as a pandas DataFrame."
         import pandas as pd
 
-        groups: dict[str, list[EpisodeResult]] = defaultdict(list)
-        for e in self.completed:
-            groups[getattr(e, name)].append(e)
+        groups = groupby(self.completed, name)
         parts = [EvaluationResult(self.policy, groups[key]) for key in sorted(groups)]
         rows = [[p.success_rate, *p.interval(), p.n_episodes, p.avg_steps] for p in parts]
         columns = ["success", "low", "high", "episodes", "steps"]
@@ -559,10 +559,8 @@ def pass_rates(result: EvaluationResult, ks: Sequence[int] = (1,), by: str = "co
     "Means of pass@k and pass^k over the questions of a result, as a pandas DataFrame with one row per k."
     import pandas as pd
 
-    tries: dict[str, list[bool]] = defaultdict(list)
-    for e in result.completed:
-        if (right := _found(e, by)) is not None:
-            tries[e.question_id].append(right)
+    judged = [e for e in result.completed if _found(e, by) is not None]
+    tries = groupby(judged, "question_id", lambda e: _found(e, by))
     rates = (pass_at_k, pass_hat_k)
     rows = [[_mean(rate(len(t), sum(t), k) for t in tries.values()) for rate in rates] for k in ks]
     return pd.DataFrame(rows, pd.Index(ks, name="k"), ["pass@k", "pass^k"]).round(4)

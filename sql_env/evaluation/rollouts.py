@@ -22,6 +22,8 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from fastcore.basics import groupby
+
 from ..database.catalog import database_fingerprint
 from .processes import Gate, ProcessWorkers, WorkerError, _run_pieces
 from sql_env.evaluation.rows import (
@@ -58,11 +60,8 @@ def _playable(env: Any, questions: Iterable[Question]) -> Iterator[Question]:
 # %% ../../nbs/evaluation/05_rollouts.ipynb #27238d05
 def _interleaved(items: Iterable[Any], group: Callable[[Any], Any], chance: Random) -> list[Any]:
     "Items in an order each of whose beginnings holds about the same share of every group."
-    groups: dict[Any, list[Any]] = {}
-    for item in items:
-        groups.setdefault(group(item), []).append(item)
     placed = []
-    for members in groups.values():
+    for members in groupby(items, group).values():
         offset = chance.random()
         placed += [((i + offset) / len(members), item) for i, item in enumerate(members)]
     return [item for _, item in sorted(placed, key=lambda pair: pair[0])]
