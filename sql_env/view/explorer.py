@@ -59,17 +59,13 @@ def _find_questions(
 ) -> list[Question]:
     "Questions of a split and a difficulty (`any` for all) whose id or text contains each of some words."
     words = search.lower().split()
-    found = []
-    for question in questions:
-        text = f"{question.question_id} {question.question_text}".lower()
-        in_split = split in ("any", question.split)
-        if (
-            in_split
-            and difficulty in ("any", question.difficulty)
-            and all(word in text for word in words)
-        ):
-            found.append(question)
-    return found
+
+    def fits(q: Question) -> bool:
+        text = f"{q.question_id} {q.question_text}".lower()
+        is_there = split in ("any", q.split) and difficulty in ("any", q.difficulty)
+        return is_there and all(word in text for word in words)
+
+    return list(filter(fits, questions))
 
 # %% ../../nbs/view/08_explorer.ipynb #1546356e
 _MAX_OFFERED = 400  # questions in the menu

@@ -159,20 +159,15 @@ class RunReader:
         self._logs: dict[Path, JsonlLog] = {}
         self._failed: dict[Path, str] = {}  # why a file can't be read
 
-    def _files(self) -> list[Path]:
-        "The files that may be logs, those of a folder in the order of their names."
-        found: list[Path] = []
+    def update(self) -> bool:
+        "Take in new logs, those of a folder by name, and what was written since; whether anything changed."
+        changed, files = False, list[Path]()
         for path in self.paths:
             if path.is_dir():
-                found += sorted(p for ext in ("*.jsonl", "*.eval") for p in path.rglob(ext))
+                files += sorted(p for ext in ("*.jsonl", "*.eval") for p in path.rglob(ext))
             elif path.exists():
-                found.append(path)
-        return found
-
-    def update(self) -> bool:
-        "Take in new logs and what was written since; whether anything changed."
-        changed = False
-        for path in self._files():
+                files.append(path)
+        for path in files:
             if path not in self._logs:
                 self._logs[path] = JsonlLog(path)
                 changed = True

@@ -369,23 +369,21 @@ def _signed_html(x: float, digits: int = 2) -> FT:
     cls = "sx-up" if x > 0.004 else "sx-down" if x < -0.004 else ""
     return element("span", _signed(x, digits) if x else "0", cls=cls)
 
-# %% ../../nbs/view/04_page.ipynb #f2d17798
-def _status_html(view: EpisodeView, i: int, step: _Step) -> FT:
-    "Budget and return after step `i`."
-    marks = [element("i", cls="sx-used" if n < i else "") for n in range(min(view.budget, 60))]
-    parts = [element("span", *marks, cls="sx-pips", aria_hidden="true"), element("span", step.left)]
-    if view.show_rewards:
-        parts.append(element("span", "return ", _signed_html(step.total), cls="sx-return"))
-    return element("div", *parts, cls="sx-status")
-
 # %% ../../nbs/view/04_page.ipynb #c89a5aef
 def _step_html(
     view: EpisodeView, i: int, step: _Step, hidden: bool = False, errors: bool = True
 ) -> FT:
-    "The panel of step `i`."
+    "The panel of step `i`: budget and return after it, what was done, what came of it, and its reward."
+    marks = [element("i", cls="sx-used" if n < i else "") for n in range(min(view.budget, 60))]
+    status = [
+        element("span", *marks, cls="sx-pips", aria_hidden="true"),
+        element("span", step.left),
+    ]
+    if view.show_rewards:
+        status.append(element("span", "return ", _signed_html(step.total), cls="sx-return"))
     act = [part_html(Part("act", step.argument, step.verb))] if i else []
     shown = [part for part in step.parts if errors or part.kind != "error"]
-    inside = [_status_html(view, i, step), *act, *_parts_html(shown)]
+    inside = [element("div", *status, cls="sx-status"), *act, *_parts_html(shown)]
     if step.reward is not None:
         paid = [element("li", f"{name} ", _signed_html(x, 3)) for name, x in step.reward.items()]
         paid = paid or [element("li", "reward 0")]
