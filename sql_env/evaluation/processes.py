@@ -85,9 +85,7 @@ def _unpack(packed: bytes, check: Callable | None) -> Any:
     return shared
 
 # %% ../../nbs/evaluation/01_processes.ipynb #0250fa8e
-_KEPT: OrderedDict[str, Any] = (
-    OrderedDict()
-)  # in a worker: the objects of its latest runs, by token
+_KEPT: OrderedDict[str, Any] = OrderedDict()  # objects of the latest runs, by token
 _MOST_KEPT = 2
 _KEPT_LOCK = Lock()  # a worker may have several threads
 
