@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import weakref
 from base64 import b64decode
 from collections import Counter
@@ -117,18 +118,23 @@ def test_every_episode_is_in_the_page_with_what_the_model_said(page_file, logs):
 
 
 def test_a_page_is_one_file_and_nothing_in_it_ends_its_data(page_file):
+    "And a thousand episodes are under ten megabytes: bytes of an episode of each of two runs, the data alone."
     page = page_file.read_text()
     assert not re.findall(r'(?:src|href)="(?!#)', page)
     assert page.count("<script") == page.count("</script>") == 3 + page.count('type="text/plain"')
     assert "default-src 'none'" in page and page.count("'sha256-") == 2
     assert "connect-src" not in page and HOSTILE not in page
+    data = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", page, flags=re.S)
+    assert len(data) / N / 2 < 3_000
 
 
-def test_without_questions_text_and_gold_come_from_the_log(logs):
+def test_without_questions_text_and_gold_come_from_the_log_and_a_frame_reaches_nothing(logs):
     data = data_of(run_page_html(read_runs([logs[0]])))
     assert all(row["question"] for row in data["rows"])
     [film] = data["films"][0]
     assert film["steps"][-1][2][-1][2] == "gold query" and "neither schema nor gold" in film["note"]
+    html = show_runs(logs[0]).data
+    assert 'sandbox="allow-scripts"' in html and "allow-same-origin" not in html
 
 
 def test_runs_of_other_lengths_stand_side_by_side(questions, logs, tmp_path):
@@ -140,51 +146,33 @@ def test_runs_of_other_lengths_stand_side_by_side(questions, logs, tmp_path):
 
 def test_names_are_never_equal_and_a_log_that_is_named_twice_is_read_once(logs, tmp_path):
     for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        for log in logs:
-            (tmp_path / folder / log.name).write_bytes(log.read_bytes())
+        shutil.copytree(logs[0].parent, tmp_path / folder)
     assert len({run.name for run in read_runs([tmp_path])}) == 4
     assert len(read_runs([logs[0], logs[0], *logs])) == 2
     with pytest.raises(ValueError, match="no run"):
         run_page_html([])
 
 
-def test_a_thousand_episodes_are_under_ten_megabytes(page_file):
-    "A few episodes of two runs stand for them: bytes an episode, the data alone."
-    data = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", page_file.read_text(), flags=re.S)
-    assert len(data) / N / 2 < 3_000
-
-
-def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing(logs):
-    html = show_runs(logs[0]).data
-    assert 'sandbox="allow-scripts"' in html and "allow-same-origin" not in html
-
-
 def test_steps_of_messages_with_shots_nudges_and_parallel_calls():
+    def said(role, content="", *calls):
+        return dict(role=role, content=content) | (dict(tool_calls=list(calls)) if calls else {})
+
     messages = [
-        dict(role="system", content="s"),
-        dict(role="user", content="another question"),
-        dict(role="assistant", content="", tool_calls=[call("answer", '{"value": "1"}')]),
-        dict(role="user", content="how many?\n\nSteps: 15"),
-        dict(role="assistant", content="", tool_calls=[call("describe", '{"table_name": "t"}'), call("x", "{}")]),
-        dict(role="tool", content="t: 3 rows"),
-        dict(role="tool", content="no such tool"),
-        dict(role="assistant", content="hm"),
-        dict(role="user", content="There was no tool call."),
-        dict(role="assistant", content="", tool_calls=[call("answer", '{"value": "3"}')]),
+        said("system", "s"),
+        said("user", "another question"),
+        said("assistant", "", call("answer", '{"value": "1"}')),
+        said("user", "how many?\n\nSteps: 15"),
+        said("assistant", "", call("describe", '{"table_name": "t"}'), call("x", "{}")),
+        *(said("tool", "t: 3 rows"), said("tool", "no such tool"), said("assistant", "hm")),
+        *(said("user", "There was no tool call."), said("assistant", "", call("answer", '{"value": "3"}'))),
     ]
     records = [dict(message=4, seconds=1.0), dict(error="ModelError: 503")]
     view = EpisodeView("how many?", messages=messages, calls=records)
-    said = list(conversation(view))
-    assert [(s.role, s.step) for s in said] == [
-        ("assistant", 1), ("tool", 0), ("assistant", 0), ("user", 0), ("assistant", 2), ("error", 0),
-    ]  # fmt: skip
-    assert said[0].took == "1.0 s" and [part.kind for part in said[0].parts] == ["act", "act", "error"]
-    assert "ModelError: 503" in render_html(_words_html(view))
-
-
-def unpack_text(part):
-    return json.dumps(unpack(part, "films"))
+    first, *others = conversation(view)
+    assert (first.role, first.step, first.took) == ("assistant", 1, "1.0 s")
+    assert [part.kind for part in first.parts] == ["act", "act", "error"]
+    steps = [("tool", 0), ("assistant", 0), ("user", 0), ("assistant", 2), ("error", 0)]
+    assert [(s.role, s.step) for s in others] == steps and "ModelError: 503" in render_html(_words_html(view))
 
 
 def test_episodes_are_read_one_by_one_and_packed_in_chunks(logs):
@@ -195,17 +183,15 @@ def test_episodes_are_read_one_by_one_and_packed_in_chunks(logs):
     def read(place):
         trajectory = run.read(place % N)
         alive.append(weakref.ref(trajectory))
-        gone = sum(ref() is None for ref in alive)
-        assert len(alive) - gone <= 2, "earlier episodes are kept"
+        assert sum(ref() is not None for ref in alive) <= 2, "earlier episodes are kept"
         return trajectory
 
     many = [replace(result, episode_index=i) for i, result in enumerate(list(run.episodes) * 20)]
     parts = list(_run_page_parts(RowMaker([replace(run, episodes=many, read=read)])))
     assert len(alive) == len(many)  # each one once
     chunks = [part for part in parts if 'data-pack="films"' in part]
-    assert len(chunks) == -(-len(many) // 24)
-    assert max(map(len, chunks)) < 30_000
-    assert "<article" not in "".join(unpack_text(part) for part in chunks)  # data, not HTML
+    assert len(chunks) == -(-len(many) // 24) and max(map(len, chunks)) < 30_000
+    assert "<article" not in "".join(json.dumps(unpack(part, "films")) for part in chunks)  # data, not HTML
 
 
 def test_failures_are_counted_for_terminal_and_chips(logs, tmp_path):
@@ -239,24 +225,25 @@ def until(page, condition):
     raise AssertionError(condition)
 
 
-def ready(page):
+def opened(browser, path, size=(1300, 900), script=""):  # noqa: F811
+    page, errors = open_page(browser, size)
+    page.add_init_script(script)
+    page.goto(path.as_uri())
     page.wait_for_selector("body[data-ready]", state="attached")
+    return page, errors
 
 
 @pytest.mark.slow
 def test_in_a_browser(browser, page_file):  # noqa: F811
-    page, errors = open_page(browser, (1300, 900))
-    page.goto(page_file.as_uri())
-    ready(page)
-    rows = page.locator("#rx-rows tr")
+    page, errors = opened(browser, page_file)
+    press = page.keyboard.press
+    rows, position = page.locator("#rx-rows tr"), page.locator("#sx-position")
     assert rows.count() == N
     picture(page, "run_light")
-
-    def chip(name):
+    counts = {}
+    for name in ("right", "wrong", "crashed", "flipped", "only0", "only1", "all"):
         page.click(f"#rx-chips button[value={name}]")
-        return rows.count()
-
-    counts = {name: chip(name) for name in ("right", "wrong", "crashed", "flipped", "only0", "only1", "all")}
+        counts[name] = rows.count()
     assert counts["flipped"] and counts["only0"] + counts["only1"] == counts["flipped"] and counts["all"] == N
     page.select_option("#rx-difficulty", "easy")
     assert 0 < rows.count() < N
@@ -266,32 +253,30 @@ def test_in_a_browser(browser, page_file):  # noqa: F811
     assert rows.count() == int(kind.locator("small").inner_text())
     kind.click()
     assert rows.count() == N
-    page.keyboard.press("/")
+    press("/")
     page.keyboard.type("film_festival-0")
     until(page, f"document.querySelectorAll('#rx-rows tr').length < {N}")
     assert 0 < rows.count() < N
-    page.keyboard.press("Control+A")
+    press("Control+A")
     page.keyboard.type("no such words anywhere")
     assert rows.count() == 0 and page.locator("#rx-none").is_visible()
-    page.keyboard.press("Control+A")
-    page.keyboard.press("Delete")
-    page.keyboard.press("Escape")
+    for key in ("Control+A", "Delete", "Escape"):
+        press(key)
     page.click("th[data-key=tokens] button")
     tokens = [int(t.replace(",", "")) for t in page.locator("#rx-rows td:nth-child(7)").all_inner_texts()]
     assert tokens == sorted(tokens, reverse=True)
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    for key in ("j", "j", "Enter"):
+        press(key)
     page.wait_for_selector("#rx-stage article")
     assert page.locator("#rx-where").inner_text().startswith(f"2 of {N}")
-    last = page.locator("#sx-position").inner_text()
-    page.keyboard.press("Home")
-    assert page.locator("#sx-position").inner_text() != last
+    last = position.inner_text()
+    press("Home")
+    assert position.inner_text() != last
     assert page.locator(".sx-talk").count() and not page.locator("#rx-overview").is_visible()
     picture(page, "run_film")
-    page.keyboard.press("j")
+    press("j")
     until(page, "document.querySelector('#rx-where').textContent.startsWith('3 of ')")
-    page.keyboard.press("Escape")
+    press("Escape")
     assert page.locator("#rx-overview").is_visible() and rows.count() == N
     assert page.title().startswith("sql_env") and not errors
 
@@ -321,21 +306,12 @@ window.DecompressionStream = class extends real {
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_ten_thousand_episodes_open_on_click_and_only_what_is_looked_at_is_unpacked(
-    browser,  # noqa: F811
-    questions,
-    logs,
-    tmp_path,
-):
+def test_of_ten_thousand_episodes_only_what_is_looked_at_is_unpacked(browser, questions, logs, tmp_path):  # noqa: F811
     [run] = read_runs([logs[0]])
     episodes = [replace(run.episodes[i % N], episode_index=i) for i in range(10_000)]
     many = replace(run, episodes=episodes, read=lambda place: run.read(place % N))
-    size = write_run_page(tmp_path / "runs.html", RowMaker([many], questions))
-    assert size < 12_000_000
-    page, errors = open_page(browser, (1300, 900))
-    page.add_init_script(COUNT_UNPACKED)
-    page.goto((tmp_path / "runs.html").as_uri())
-    ready(page)
+    assert write_run_page(tmp_path / "runs.html", RowMaker([many], questions)) < 12_000_000
+    page, errors = opened(browser, tmp_path / "runs.html", script=COUNT_UNPACKED)
     chunks_of_rows = page.evaluate("window.unpacked")
     assert chunks_of_rows == page.locator("[data-pack=rows]").count() <= 21
     rows = page.locator("#rx-rows tr")
@@ -368,9 +344,7 @@ def test_the_script_draws_an_episode_as_python_does(browser, questions, logs, pa
         marks.map((e) => [e.tagName, e.dataset.table, e.dataset.at || '', e.dataset.touch || ''].join()).join()];
     })"""
     run = read_runs(logs)[0]
-    page, errors = open_page(browser)
-    page.goto(page_file.as_uri())
-    ready(page)
+    page, errors = opened(browser, page_file)
     states = [_episode_state(result) for result in run.episodes]
     places = [i for state in ("right", "wrong", "crashed") for i, s in enumerate(states) if s == state][-9:]
     assert {states[i] for i in places} == {"right", "wrong", "crashed"}
