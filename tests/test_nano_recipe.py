@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 from random import Random
 
-import apsw
 import pytest
 
 from sql_env import EpisodeEnv, Question, QuestionSet, load
+from sql_env.database.database import build_database
 from sql_env.nano import training as nano_training
 from sql_env.nano.engine import NANO_WEIGHTS
 from sql_env.nano.text import render_transcript
@@ -58,8 +58,7 @@ def test_names_are_replaced_everywhere_alike(transcripts):
     for seed, messages in enumerate(transcripts):
         before = copy.deepcopy(messages)
         renamed = _rename_schema(messages, Random(seed), PIECES)
-        assert messages == before
-        assert [m["role"] for m in renamed] == [m["role"] for m in messages]
+        assert messages == before and [m["role"] for m in renamed] == [m["role"] for m in messages]
         old, new = _schema_names(messages), _schema_names(renamed)
         assert len(old) == len(new)
         table = dict(zip(old, new))
@@ -111,9 +110,8 @@ def test_a_share_of_the_rows_is_renamed(monkeypatch, transcripts):
     texts = {}
     for share in (0.0, 0.5, 1.0):
         stage = Stage("few", "sft", options=dict(renamed=share))
-        rows = _nano_rows(NANO, stage, nano_tokenizer(), 5, own=transcripts[40:80])
-        texts[share] = texts_of(rows)
-    assert {len(found) for found in texts.values()} == {53}
+        texts[share] = texts_of(_nano_rows(NANO, stage, nano_tokenizer(), 5, own=transcripts[40:80]))
+        assert len(texts[share]) == 53
     for part in (slice(40), slice(40, 53)):
         kept = [sum(a == b for a, b in zip(texts[0.0][part], texts[s][part])) for s in (0.5, 1.0)]
         n = len(texts[0.0][part])
@@ -136,13 +134,10 @@ def test_own_rows_are_a_share(monkeypatch, transcripts, share):
 @pytest.mark.parametrize("options, times", [({}, 1), (dict(repeat=1), 1), (dict(repeat=3), 3)])
 def test_questions_are_played_once_or_as_often_as_is_said(options, times):
     "Worlds never repeat, so only other sources do; a default of two went unnoticed."
-    made = {}
-    for source in ("bundled:train=4", "worlds:1=8"):
-        stage = Stage("x", "sft", source)
-        made[source] = list(_stage_transcripts(NANO, stage, dict(options), seed=1))
-    asked = [question_of(m) for m in made["bundled:train=4"]]
-    assert len(made["worlds:1=8"]) <= 8
-    assert 0 < len(set(asked)) <= 4 and all(asked.count(q) == times for q in asked)
+    stages = [Stage("x", "sft", source) for source in ("bundled:train=4", "worlds:1=8")]
+    bundled, worlds = (list(_stage_transcripts(NANO, stage, dict(options), seed=1)) for stage in stages)
+    asked = [question_of(m) for m in bundled]
+    assert len(worlds) <= 8 and 0 < len(set(asked)) <= 4 and all(asked.count(q) == times for q in asked)
 
 
 def test_the_first_training_is_small():
@@ -159,28 +154,16 @@ def test_the_first_training_is_small():
 # ---- play
 def test_played_are_questions_that_name_no_column(tmp_path):
     questions = _untold_questions(5, 60, 60, tmp_path)
-    assert {missing_mention(q) for q in questions} == {"column"}
-    assert {q.question_id for q in questions} == {
-        q.question_id
-        for level in (1, 2)
-        for q in world_set("train", level, 60, 5, tmp_path, mix=nano_training._NAMES)
-        if missing_mention(q) == "column"
-    }
-
-
-def test_imitation_can_leave_these_out(tmp_path):
-    questions = world_set("train", 1, 120, 22, tmp_path)
-    kept = {share: [question_of(t) for t in expert_transcripts(questions, keep_untold=share)] for share in (1, 0)}
-    named = [q.question_text for q in questions if missing_mention(q) != "column"]
-    assert kept[0] == named and len(named) < len(kept[1]) == len(questions)
+    sets = [world_set("train", level, 60, 5, tmp_path, mix=nano_training._NAMES) for level in (1, 2)]
+    untold = {q.question_id for qs in sets for q in qs if missing_mention(q) == "column"}
+    assert {missing_mention(q) for q in questions} == {"column"} and {q.question_id for q in questions} == untold
 
 
 class Tries:
     "Plays each question in four ways: wrong, with a refused call, right by a detour, right at once."
 
     def __init__(self, questions, hopeless=()):
-        self.questions, self.hopeless = questions, hopeless
-        self.settings = {}
+        self.questions, self.hopeless, self.settings = questions, hopeless, {}
 
     def reset(self, seed):
         self.kind = seed % 4
@@ -189,12 +172,8 @@ class Tries:
         question = next(q for q in self.questions if q.question_text == observation.question)
         gold = [("QUERY", question.gold_sql), ("ANSWER", "@last")]
         table = observation.schema_info.splitlines()[-1].strip("- ")
-        ways = [
-            [("ANSWER", "nothing of the kind")],
-            [("QUERY", "SELECT nix"), *gold],
-            [("QUERY", f"SELECT COUNT(*) FROM {table}"), *gold],
-            gold,
-        ]
+        detour = [("QUERY", f"SELECT COUNT(*) FROM {table}"), *gold]
+        ways = [[("ANSWER", "nothing of the kind")], [("QUERY", "SELECT nix"), *gold], detour, gold]
         kind = self.kind % 2 if question.question_id in self.hopeless else self.kind
         return Action(*ways[kind][observation.step_count])
 
@@ -229,11 +208,9 @@ def test_what_is_kept_reads_as_what_the_expert_plays(tmp_path):
 
 def small():
     "A recipe whose first stage copies, and whose second one plays."
-    play = dict(level_1=40, level_2=40)
-    stages = (
-        Stage("copy", "sft", options=dict(copy=20)),
-        Stage("play", "expert_iteration", "worlds:1=12", options=dict(play=play, keep_untold=0.0)),
-    )
+    options = dict(play=dict(level_1=40, level_2=40), keep_untold=0.0)
+    second = Stage("play", "expert_iteration", "worlds:1=12", options=options)
+    stages = Stage("copy", "sft", options=dict(copy=20)), second
     return replace(NANO, stages=stages, model=lambda seed: new_nano(seed, width=64))
 
 
@@ -296,9 +273,7 @@ def test_a_round_plays_with_the_weights_that_it_got(monkeypatch):
 
 def test_a_query_names_a_table_that_sql_could_misread(tmp_path):
     path = tmp_path / "shop.sqlite"
-    con = apsw.Connection(str(path))
-    con.execute('CREATE TABLE "order" ("paid on" TEXT); INSERT INTO "order" VALUES (\'May\')')
-    con.close()
+    build_database(path, 'CREATE TABLE "order" ("paid on" TEXT)', {"order": [("May",)]})
     about = dict(gold_sql='SELECT 1 FROM "order"', gold_answer=((1,),), tables_involved=("order",))
     env = nano_training._NumberedSQLEnv(QuestionSet([Question("q", "When?", "shop", **about)], {"shop": path}))
     env.reset(question_id="q")
