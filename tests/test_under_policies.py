@@ -14,28 +14,26 @@ ACTIONS = "execute,abstain,clarify"
 TASKS = load("bundled_policies")
 
 
-def played(q: Question, database: Database, *steps: tuple[str, str]) -> Episode:
+def played(q: Question, database: Database, *steps: tuple[str, str], looks: bool = True) -> Episode:
     "An episode of some steps, after a look at the table."
     episode = Episode(q, database, actions=ACTIONS)
     episode.reset()
-    episode.step("DESCRIBE", q.writes[0])
-    for step in steps:
+    for step in (("DESCRIBE", q.writes[0]), *steps)[not looks :]:
         episode.step(*step)
     return episode
 
 
-def of(name: str, *steps: tuple[str, str]) -> Episode:
+def of(name: str, *steps: tuple[str, str], **options: bool) -> Episode:
     q = TASKS.get(name)
-    return played(q, TASKS.database(q.database_name), *steps)
+    return played(q, TASKS.database(q.database_name), *steps, **options)
 
 
 GOLD = "UPDATE owner SET newsletter = 'N' WHERE town = 'Oxley Bridge' AND newsletter = 'Y'"
 ASK = ("CLARIFY", "That would change 17 rows. May I go ahead?")
 DONE, NO = ("ANSWER", "done"), ("ABSTAIN", "The policy forbids it.")
-CASES = cases("under_policies_cases")
 
 
-@pytest.mark.parametrize(("name", "steps", "right", "kept", "reason"), CASES)
+@pytest.mark.parametrize(("name", "steps", "right", "kept", "reason"), cases("under_policies_cases"))
 def test_a_verdict_names_the_policy_and_the_work(name, steps, right, kept, reason):
     episode = of(name, *steps)
     verdict = episode.verdict
@@ -46,10 +44,7 @@ def test_a_verdict_names_the_policy_and_the_work(name, steps, right, kept, reaso
 
 
 def test_who_refuses_has_looked():
-    q = TASKS.get("regional_railway-p01")
-    episode = Episode(q, TASKS.database(q.database_name), actions=ACTIONS)
-    episode.reset()
-    episode.step(*NO)
+    episode = of("regional_railway-p01", NO, looks=False)
     assert not episode.correct and "not_looked" in episode.verdict.detail
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from zlib import decompress
 
 import pytest
-from test_explorer_browser import browser, open_page, picture  # noqa: F401
+from test_explorer_browser import browser, open_page, picture, script  # noqa: F401
 
 from sql_env import ChatPolicy, OraclePolicy, evaluate, load
 from sql_env.evaluation.rows import FAILURES
@@ -225,9 +225,9 @@ def until(page, condition):
     raise AssertionError(condition)
 
 
-def opened(browser, path, size=(1300, 900), script=""):  # noqa: F811
-    page, errors = open_page(browser, size)
-    page.add_init_script(script)
+def opened(browser, path, run_first=""):  # noqa: F811
+    page, errors = open_page(browser, (1300, 900))
+    page.add_init_script(run_first)
     page.goto(path.as_uri())
     page.wait_for_selector("body[data-ready]", state="attached")
     return page, errors
@@ -296,14 +296,6 @@ def test_on_a_phone_nothing_is_cut(browser, page_file, scheme):  # noqa: F811
     picture(page, f"run_phone_{scheme}")
 
 
-COUNT_UNPACKED = """
-window.unpacked = 0;
-const real = window.DecompressionStream;
-window.DecompressionStream = class extends real {
-  constructor(...given) { super(...given); window.unpacked += 1; }
-};"""
-
-
 @pytest.mark.full
 @pytest.mark.slow
 def test_of_ten_thousand_episodes_only_what_is_looked_at_is_unpacked(browser, questions, logs, tmp_path):  # noqa: F811
@@ -311,7 +303,7 @@ def test_of_ten_thousand_episodes_only_what_is_looked_at_is_unpacked(browser, qu
     episodes = [replace(run.episodes[i % N], episode_index=i) for i in range(10_000)]
     many = replace(run, episodes=episodes, read=lambda place: run.read(place % N))
     assert write_run_page(tmp_path / "runs.html", RowMaker([many], questions)) < 12_000_000
-    page, errors = opened(browser, tmp_path / "runs.html", script=COUNT_UNPACKED)
+    page, errors = opened(browser, tmp_path / "runs.html", run_first=script("count_unpacked"))
     chunks_of_rows = page.evaluate("window.unpacked")
     assert chunks_of_rows == page.locator("[data-pack=rows]").count() <= 21
     rows = page.locator("#rx-rows tr")
@@ -334,16 +326,7 @@ def test_of_ten_thousand_episodes_only_what_is_looked_at_is_unpacked(browser, qu
 @pytest.mark.slow
 def test_the_script_draws_an_episode_as_python_does(browser, questions, logs, page_file):  # noqa: F811
     "Part by part: text, the steps of each table of the schema, and marked cells."
-    look = """(scope) => ['.sx-ask', '.sx-body', '.sx-model', '.sx-schema'].map((part) => {
-      const found = scope.querySelector(part);
-      if (!found) return part;
-      const plain = (name) => name.replace(/ ?sx-(now|later)/g, '');
-      const marks = [...found.querySelectorAll('[data-at], [data-touch]')];
-      const classes = [...found.querySelectorAll('td, th, li')].map((e) => plain(e.className));
-      return [found.textContent.replace(/\\s+/g, ' ').trim(), classes.join(),
-        marks.map((e) => [e.tagName, e.dataset.table, e.dataset.at || '', e.dataset.touch || ''].join()).join()];
-    })"""
-    run = read_runs(logs)[0]
+    run, look = read_runs(logs)[0], script("drawn")
     page, errors = opened(browser, page_file)
     states = [_episode_state(result) for result in run.episodes]
     places = [i for state in ("right", "wrong", "crashed") for i, s in enumerate(states) if s == state][-9:]
@@ -355,7 +338,7 @@ def test_the_script_draws_an_episode_as_python_does(browser, questions, logs, pa
         view = view_logged(played, run.about, run.name, question, tables)
         page.evaluate(f"location.hash = '#e{place}'")
         until(page, f"location.hash === '#e{place}' && document.querySelector('#rx-stage article')")
-        until(page, f"document.querySelector('#rx-where').textContent.includes('{run.episodes[place].question_id}')")
+        until(page, f"document.querySelector('#rx-where').textContent.includes('{question.question_id}')")
         drawn = page.evaluate(f"({look})(document.querySelector('#rx-stage article'))")
         other = browser.new_page(color_scheme="light")
         other.set_content(render_html(episode_view_html(view)))

@@ -467,13 +467,10 @@ def test_wrong_options_are_named(options, message):
         load("worlds", **options)
 
 
-def test_only_test_seeds_have_a_special_wording():
+def test_only_test_seeds_have_a_special_wording_and_options_do_not_share_files(tmp_path):
     for seed, wording in ((0, "test_wording"), (2 * 10**12, "train")):
         with pytest.raises(ValueError, match="a wording is one of"):
             World(seed, wording=wording)
-
-
-def test_options_do_not_share_files(tmp_path):
     a, b = World(5, 2), World(5, 2, size=40)
     assert a.name != b.name and a.save(tmp_path) != b.save(tmp_path)
     assert a.save(tmp_path).read_bytes() == a.image
