@@ -26,27 +26,12 @@ from sql_env.policies import OraclePolicy, RandomPolicy, ScriptedPolicy, play_ep
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
 from sql_env.sql.text import Result, format_value, quote_identifier
-from sql_env.view.episode import (
-    EpisodeView,
-    _result_part,
-    _to_episode_view,
-    _unmatched_rows,
-    view_episode,
-    view_trajectory,
-    watch_policy,
-)
+from sql_env.view import episode as view_module
+from sql_env.view import page as view_page
+from sql_env.view.episode import EpisodeView, view_episode, view_trajectory, watch_policy
 from sql_env.view.explorer import EpisodeExplorer, _LogTab, _PolicyTab, _QuestionPicker
 from sql_env.view.html import _parse_result_table, element, read_asset, render_html, stylesheet
-from sql_env.view.page import (
-    _layer_tables,
-    _layout_tables,
-    _schema_svg,
-    embed_page,
-    episode_html,
-    episode_page_html,
-    episode_view_html,
-    part_html,
-)
+from sql_env.view.page import embed_page, episode_html, episode_page_html, episode_view_html, part_html
 from sql_env.view.player import EpisodePlayer, HumanPlayer, _ActionBoard
 
 EVIL = """</script><script>alert(1)</script><img src=x onerror="alert(2)"> ' " & `"""
@@ -121,8 +106,8 @@ def test_the_row_that_differs_is_marked(answer, marked):
 
 
 def test_unmatched_rows_compare_numbers_as_the_grader_does():
-    assert _unmatched_rows([("a", 1.0000000001), ("b", 2)], [("b", 2.0), ("a", 1)]) == []
-    assert _unmatched_rows([("x",), ("a", 1)], [("a", 1)]) == [0]
+    assert view_module._unmatched_rows([("a", 1.0000000001), ("b", 2)], [("b", 2.0), ("a", 1)]) == []
+    assert view_module._unmatched_rows([("x",), ("a", 1)], [("a", 1)]) == [0]
 
 
 @pytest.mark.parametrize("policy", [RandomPolicy(3), OraclePolicy(QS)])
@@ -163,7 +148,7 @@ def test_a_table_is_read_as_it_was_written(data):
 @given(st.text(max_size=200))
 def test_any_text_is_shown_as_it_is(text):
     found = _parse_result_table(text)
-    tree = Tree(render_html(part_html(_result_part(text))))
+    tree = Tree(render_html(part_html(view_module._result_part(text))))
     assert set(tree.tags) <= {"div", "table", "thead", "tbody", "tr", "th", "td", "p"}
     if found is None:
         assert "".join(tree.text) == terminal_text(text)
@@ -171,7 +156,7 @@ def test_any_text_is_shown_as_it_is(text):
 
 def test_tables_are_discovered_by_looking_and_others_are_hidden():
     def drawn(moves, step, hides=True, **options):
-        return render_html(_schema_svg(view_episode(played(moves, **options), hide_unexplored=hides), step))
+        return render_html(view_page._schema_svg(view_episode(played(moves, **options), hide_unexplored=hides), step))
 
     for step in (0, 1):
         assert drawn(MOVES, step, False).count("sx-table sx-on") == step
@@ -195,18 +180,18 @@ def made_table(name, columns, spec):
 @given(st.lists(st.tuples(names, columns), max_size=8, unique_by=lambda t: t[0].lower()))
 def test_boxes_never_overlap(spec):
     tables = [made_table(*about, spec) for about in spec]
-    boxes = _layout_tables(tables)
+    boxes = view_page._layout_tables(tables)
     assert sorted(b.table.name for b in boxes) == sorted(t.name for t in tables)
     for i, a in enumerate(boxes):
         for b in boxes[:i]:
             assert a.x + a.width < b.x or b.x + b.width < a.x or a.y + a.height < b.y or b.y + b.height < a.y
-    Tree(render_html(_schema_svg(EpisodeView("q", tables=tuple(tables)), 0)))
+    Tree(render_html(view_page._schema_svg(EpisodeView("q", tables=tuple(tables)), 0)))
 
 
 def test_keys_point_left():
     for database in map(QS.database, QS.databases):
-        where = {b.table.name: b for b in _layout_tables(database.infos)}
-        depth = {t.name: i for i, layer in enumerate(_layer_tables(database.infos)) for t in layer}
+        where = {b.table.name: b for b in view_page._layout_tables(database.infos)}
+        depth = {t.name: i for i, layer in enumerate(view_page._layer_tables(database.infos)) for t in layer}
         assert len(where) == len(database.tables) and max(depth.values()) >= 1
 
 
@@ -334,7 +319,7 @@ def test_a_crash_and_an_unfinished_episode_can_be_shown():
     view = view_trajectory(Trajectory(crashed, {}, []), QS)
     assert "crashed: ValueError: no" in view.note and view.outcome is None
     unfinished = Trajectory(EpisodeResult(0, "vet_clinic-12"), {}, played(MOVES[:2]).turns)
-    assert _to_episode_view(unfinished, questions=QS).outcome is None
+    assert view_module._to_episode_view(unfinished, questions=QS).outcome is None
 
 
 @pytest.fixture

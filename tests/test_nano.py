@@ -17,15 +17,8 @@ from tables import cases
 
 from sql_env import ChatPolicy, EpisodeEnv, SourceError, evaluate, load
 from sql_env.cli.app import make_policy
-from sql_env.nano.engine import (
-    NANO_WEIGHTS,
-    ConversationState,
-    NanoEngine,
-    NanoModel,
-    NanoPolicy,
-    find_nano,
-    load_weights,
-)
+from sql_env.nano import engine as nano_engine
+from sql_env.nano.engine import NANO_WEIGHTS, NanoEngine, NanoModel, NanoPolicy, load_weights
 from sql_env.nano.text import ROLE_TOKENS, NanoTokenizer, parse_written, render_transcript
 from sql_env.nano.training import NANO, new_nano, world_transcripts
 from sql_env.play.chat import initial_messages
@@ -89,7 +82,7 @@ def test_words_are_one_token_with_their_space_and_budgets_as_many_and_seen_in_le
 
 # ---- the forward pass
 def logits_of(engine, *parts):
-    batch = engine.start([ConversationState()])
+    batch = engine.start([nano_engine.ConversationState()])
     for part in parts:
         logits = engine.read(batch, [part])
     return logits[0]
@@ -109,14 +102,14 @@ def test_logits_are_those_of_torch(transcripts, library, own):
 def test_conversations_side_by_side_are_as_if_alone(transcripts, own):
     engine, tokenizer = own
     prompts = [tokenizer.encode(text_of(t[1 : 1 + k])) for t, k in zip(transcripts, (1, 3, 2, 5, 1))]
-    empty = [ConversationState() for _ in prompts]
+    empty = [nano_engine.ConversationState() for _ in prompts]
     together = engine.write(empty, prompts, tokenizer.end, 12)
     for prompt, (written, state) in zip(prompts, together):
-        [(alone, _)] = engine.write([ConversationState()], [prompt], tokenizer.end, 12)
+        [(alone, _)] = engine.write([nano_engine.ConversationState()], [prompt], tokenizer.end, 12)
         assert written == alone and state.tokens == prompt + written
         more = tokenizer.encode("<|end|><|tool|>(no rows)<|end|>")
         [(after, _)] = engine.write([state], [more], tokenizer.end, 5)
-        [(again, _)] = engine.write([ConversationState()], [state.tokens + more], tokenizer.end, 5)
+        [(again, _)] = engine.write([nano_engine.ConversationState()], [state.tokens + more], tokenizer.end, 5)
         assert after == again
 
 
@@ -176,7 +169,7 @@ def test_a_folder_is_a_policy_and_others_say_what_to_give(folder, tmp_path):
     (run / "all").mkdir(parents=True)
     (run / "recipe.json").write_text(json.dumps(dict(recipe=dict(stages=[dict(name="few"), dict(name="all")]))))
     os.symlink(folder, run / "all/model")
-    assert find_nano(run) == run / "all/model"
+    assert nano_engine.find_nano(run) == run / "all/model"
     assert make_policy(str(run), bundled).name == "run"
     with pytest.raises(ValueError, match="sql_env train nano"):
         make_policy(str(tmp_path), bundled)

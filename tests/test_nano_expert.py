@@ -14,14 +14,8 @@ from sql_env.questions.question_set import Question
 from sql_env.sources.files import Drafts
 from sql_env.sources.loading import _complete_questions
 from sql_env.sql.analysis import TokenizedSql
-from sql_env.training.experts import (
-    _GoldQuery,
-    _mentions_name,
-    _short_query,
-    _swap_table,
-    _unmentioned_columns,
-    missing_mention,
-)
+from sql_env.training import experts
+from sql_env.training.experts import missing_mention
 from sql_env.worlds.world import world_set
 
 
@@ -66,7 +60,7 @@ def test_tables_that_a_question_does_not_mention_are_searched(level, share, tmp_
     transcripts = expert_transcripts(questions, 0, max_chars=10**6)
     for question, transcript in zip(questions, transcripts, strict=True):
         needed, seen = set(question.tables_involved), {}
-        listed = _GoldQuery(question, questions.database(question.database_name)).columns
+        listed = experts._GoldQuery(question, questions.database(question.database_name)).columns
         for (tool, table), text in zip(calls_of(transcript), results_of(transcript)):
             if tool == "describe":
                 told = {x for x in needed - seen.keys() if is_told(x, question, seen)}
@@ -81,7 +75,7 @@ def test_tables_that_a_question_does_not_mention_are_searched(level, share, tmp_
 def is_told(table, question, seen):
     "Whether a question mentions a table, or a description that was seen refers to it."
     is_referenced = any(f"references {table}." in text for text in seen.values())
-    return is_referenced or _mentions_name(table, question.question_text)
+    return is_referenced or experts._mentions_name(table, question.question_text)
 
 
 def test_a_query_on_a_wrong_table_is_refused_and_not_learned(tmp_path):
@@ -101,13 +95,13 @@ def test_a_query_on_a_wrong_table_is_refused_and_not_learned(tmp_path):
 
 def test_mentions_name():
     for table, question, mentioned in cases("nano_expert_mentions_name"):
-        assert _mentions_name(table, question) is mentioned, (table, question)
+        assert experts._mentions_name(table, question) is mentioned, (table, question)
 
 
 def test_columns_that_a_question_does_not_mention():
     for condition, question, columns in cases("nano_expert_columns_that_a_question_does", list):
         sql = TokenizedSql(f"SELECT COUNT(*) FROM pump WHERE {condition}")
-        assert _unmentioned_columns(sql, question) == columns, question
+        assert experts._unmentioned_columns(sql, question) == columns, question
 
 
 @pytest.mark.slow
@@ -136,7 +130,7 @@ def test_a_search_goes_down_the_table_and_ends_where_something_is_found(level, t
 def check_looks(question, database, looks):
     "SELECT DISTINCT column FROM table LIMIT 3: columns in the order of the table, the right one last."
     columns, table = [sql.split()[2] for sql in looks], looks[0].split()[4]
-    hidden = _unmentioned_columns(TokenizedSql(question.gold_sql), question.question_text)
+    hidden = experts._unmentioned_columns(TokenizedSql(question.gold_sql), question.question_text)
     assert columns[-1] in question.gold_sql
     order = [column.name for column in database.columns(table)][2:]  # after the key and the name
     assert columns == order[: order.index(columns[-1]) + 1]
@@ -175,8 +169,8 @@ def test_a_search_in_one_table(pumps, text, sql, probe, columns):
 
 def test_a_wrong_table_may_have_no_second_column(pumps):
     questions = pumps("What is the size of A?", "SELECT size FROM pump WHERE name = 'A'")
-    gold = _GoldQuery(questions[0], questions.database("pumps"))
-    assert _swap_table(gold, "pump", "day") == "SELECT size FROM day WHERE name = 'A'"
+    gold = experts._GoldQuery(questions[0], questions.database("pumps"))
+    assert experts._swap_table(gold, "pump", "day") == "SELECT size FROM day WHERE name = 'A'"
     assert len(list(expert_transcripts(questions, probe_columns=True))) == 1
 
 
@@ -198,7 +192,7 @@ def test_fully_specified_questions_can_be_thinned(tmp_path):
 
 def test_a_column_has_its_table_where_two_have_one_of_its_name():
     for sql, short in cases("nano_expert_a_column_has_its_table"):
-        assert _short_query(sql, dict(x={"id", "a"}, y={"id", "c"})) == short
+        assert experts._short_query(sql, dict(x={"id", "a"}, y={"id", "c"})) == short
 
 
 def test_short_queries_keep_the_result(tmp_path):
@@ -206,7 +200,7 @@ def test_short_queries_keep_the_result(tmp_path):
     for questions in (world_set("train", level, 120, seed, tmp_path) for level, seed in ((5, 3), (4, 6), (3, 4))):
         for question in questions:
             database = questions.database(question.database_name)
-            short = _short_query(question.gold_sql, _GoldQuery(question, database).columns)
+            short = experts._short_query(question.gold_sql, experts._GoldQuery(question, database).columns)
             is_same = database.query(short).rows == database.query(question.gold_sql).rows
             found[is_same, short != question.gold_sql] += 1
     assert found[True, True] > 100 > 50 * found[False, True], found

@@ -13,22 +13,7 @@ from sql_env.database.database import build_database
 from sql_env.nano import training as nano_training
 from sql_env.nano.engine import NANO_WEIGHTS
 from sql_env.nano.text import render_transcript
-from sql_env.nano.training import (
-    FIRST,
-    NANO,
-    _nano_rows,
-    _play_round,
-    _rename_schema,
-    _schema_names,
-    _schema_words,
-    _stage_transcripts,
-    _tokenize_transcript,
-    _untold_questions,
-    expert_transcripts,
-    nano_tokenizer,
-    new_nano,
-    world_transcripts,
-)
+from sql_env.nano.training import FIRST, NANO, nano_tokenizer, new_nano
 from sql_env.play.acts import Action
 from sql_env.training.experts import missing_mention
 from sql_env.training.recipes import Stage, right_trajectories, trajectory_messages
@@ -40,7 +25,7 @@ PIECES = ["ket", "or", "time", "last", "zu"]
 
 @pytest.fixture(scope="module")
 def transcripts():
-    return list(world_transcripts(dict.fromkeys((1, 2, 3, 4, 5), 25), seed=3))
+    return list(nano_training.world_transcripts(dict.fromkeys((1, 2, 3, 4, 5), 25), seed=3))
 
 
 def question_of(messages):
@@ -57,9 +42,9 @@ def test_names_are_replaced_everywhere_alike(transcripts):
     replaced = 0
     for seed, messages in enumerate(transcripts):
         before = copy.deepcopy(messages)
-        renamed = _rename_schema(messages, Random(seed), PIECES)
+        renamed = nano_training._rename_schema(messages, Random(seed), PIECES)
         assert messages == before and [m["role"] for m in renamed] == [m["role"] for m in messages]
-        old, new = _schema_names(messages), _schema_names(renamed)
+        old, new = nano_training._schema_names(messages), nano_training._schema_names(renamed)
         assert len(old) == len(new)
         table = dict(zip(old, new))
         assert all(table[a] == b for a, b in zip(old, new))
@@ -78,12 +63,12 @@ def test_a_word_that_nothing_tells_keeps_its_meaning(transcripts):
     for seed, messages in enumerate(transcripts):
         question = question_of(messages).lower()
         written = " ".join(v for _, given in calls_of(messages) for v in given.values())
-        for word in _schema_words(messages):
+        for word in nano_training._schema_words(messages):
             is_written = re.search(rf"(?<![A-Za-z]){word}(?:s|es)?(?![A-Za-z])", written)
             forms = f"{word}|{word.removesuffix('s')}"
             if is_written and not re.search(rf"(?<![a-z])(?:{forms})(?:s|es)?(?![a-z])", question):
-                renamed = _rename_schema(messages, Random(seed), PIECES, share=1.0)
-                assert word in _schema_words(renamed)
+                renamed = nano_training._rename_schema(messages, Random(seed), PIECES, share=1.0)
+                assert word in nano_training._schema_words(renamed)
                 kept += 1
     assert kept > 20
 
@@ -91,9 +76,9 @@ def test_a_word_that_nothing_tells_keeps_its_meaning(transcripts):
 def test_a_mentioned_word_is_replaced_in_the_question_too(transcripts):
     changed = 0
     for seed, messages in enumerate(transcripts):
-        renamed = _rename_schema(messages, Random(seed), PIECES, share=1.0)
-        left = _schema_words(messages) & _schema_words(renamed)
-        for word in _schema_words(messages) - left - set(PIECES):
+        renamed = nano_training._rename_schema(messages, Random(seed), PIECES, share=1.0)
+        left = nano_training._schema_words(messages) & nano_training._schema_words(renamed)
+        for word in nano_training._schema_words(messages) - left - set(PIECES):
             assert not re.search(rf"(?<![a-z]){word}(?![a-z])", question_of(renamed).lower())
         changed += question_of(renamed) != question_of(messages)
     assert changed > 0.8 * len(transcripts)
@@ -110,7 +95,7 @@ def test_a_share_of_the_rows_is_renamed(monkeypatch, transcripts):
     texts = {}
     for share in (0.0, 0.5, 1.0):
         stage = Stage("few", "sft", options=dict(renamed=share))
-        texts[share] = texts_of(_nano_rows(NANO, stage, nano_tokenizer(), 5, own=transcripts[40:80]))
+        texts[share] = texts_of(nano_training._nano_rows(NANO, stage, nano_tokenizer(), 5, own=transcripts[40:80]))
         assert len(texts[share]) == 53
     for part in (slice(40), slice(40, 53)):
         kept = [sum(a == b for a, b in zip(texts[0.0][part], texts[s][part])) for s in (0.5, 1.0)]
@@ -123,8 +108,8 @@ def test_own_rows_are_a_share(monkeypatch, transcripts, share):
     monkeypatch.setattr(nano_training, "_stage_transcripts", lambda *args: transcripts[:40])
     monkeypatch.setattr(nano_training, "_OWN_SHARE", share)
     stage, own = Stage("few", "sft"), transcripts[:3]
-    rows = _nano_rows(NANO, stage, nano_tokenizer(), 0)
-    found = _nano_rows(NANO, stage, nano_tokenizer(), 0, own=own)
+    rows = nano_training._nano_rows(NANO, stage, nano_tokenizer(), 0)
+    found = nano_training._nano_rows(NANO, stage, nano_tokenizer(), 0, own=own)
     added = found[len(rows) :]
     assert found[: len(rows)] == rows and len(added) == round(len(rows) * share / (1 - share))
     counts = [added.count(row) for row in rows[:3]]
@@ -135,7 +120,7 @@ def test_own_rows_are_a_share(monkeypatch, transcripts, share):
 def test_questions_are_played_once_or_as_often_as_is_said(options, times):
     "Worlds never repeat, so only other sources do; a default of two went unnoticed."
     stages = [Stage("x", "sft", source) for source in ("bundled:train=4", "worlds:1=8")]
-    bundled, worlds = (list(_stage_transcripts(NANO, stage, dict(options), seed=1)) for stage in stages)
+    bundled, worlds = (list(nano_training._stage_transcripts(NANO, stage, dict(options), seed=1)) for stage in stages)
     asked = [question_of(m) for m in bundled]
     assert len(worlds) <= 8 and 0 < len(set(asked)) <= 4 and all(asked.count(q) == times for q in asked)
 
@@ -153,7 +138,7 @@ def test_the_first_training_is_small():
 
 # ---- play
 def test_played_are_questions_that_name_no_column(tmp_path):
-    questions = _untold_questions(5, 60, 60, tmp_path)
+    questions = nano_training._untold_questions(5, 60, 60, tmp_path)
     sets = [world_set("train", level, 60, 5, tmp_path, mix=nano_training._NAMES) for level in (1, 2)]
     untold = {q.question_id for qs in sets for q in qs if missing_mention(q) == "column"}
     assert {missing_mention(q) for q in questions} == {"column"} and {q.question_id for q in questions} == untold
@@ -192,7 +177,7 @@ def test_one_short_right_episode_of_a_question_is_kept_and_none_with_an_error():
 def test_what_is_kept_reads_as_what_the_expert_plays(tmp_path):
     "A model's episode and the expert's, with the same calls, are the same text."
     questions = world_set("train", 1, 6, 3, tmp_path)[1:2]
-    [theirs] = expert_transcripts(questions, seed=1, budgets=(15, 15))
+    [theirs] = nano_training.expert_transcripts(questions, seed=1, budgets=(15, 15))
     assert "'error'" not in str(theirs)
     actions = [(name.upper(), *given.values()) for name, given in calls_of(theirs)]
 
@@ -244,7 +229,7 @@ def test_a_stage_imitates_what_its_model_got_right(transcripts, tmp_path, monkey
     kept = json.loads((tmp_path / "play" / "own_transcripts.json").read_text(encoding="utf-8"))
     assert kept == transcripts[:2]
     pieces = [render_transcript(messages) for messages in transcripts[:2]]
-    mine = set(texts_of(_tokenize_transcript(p, nano_tokenizer()) for p in pieces))
+    mine = set(texts_of(nano_training._tokenize_transcript(p, nano_tokenizer()) for p in pieces))
     assert mine & set(learned[1]) and len(learned[1]) > 8
 
 
@@ -262,12 +247,12 @@ def test_a_round_plays_with_the_weights_that_it_got(monkeypatch):
     monkeypatch.setattr(nano_training, "right_trajectories", own)
     monkeypatch.setattr(nano_training, "_PLAYED_AT_ONCE", 60)
     stage, (model, tokenizer) = small().stages[1], new_nano(3, width=64)
-    assert not list(_play_round(NANO, stage, model, tokenizer, 7))
+    assert not list(nano_training._play_round(NANO, stage, model, tokenizer, 7))
     weights = model.get_input_embeddings().weight.detach().numpy()
     assert len(seen) == len({seed for seed, *_ in seen}) == 2
     assert all((w == weights).all() and 6 <= budget <= 20 for _, budget, w in seen)
     seen.clear()
-    list(_play_round(NANO, replace(stage, share=0.5), model, tokenizer, 7))
+    list(nano_training._play_round(NANO, replace(stage, share=0.5), model, tokenizer, 7))
     assert len(seen) == 1
 
 

@@ -10,15 +10,8 @@ from tables import cases
 
 from sql_env import EpisodeEnv, load
 from sql_env.integrations.trl import prompt_rows
-from sql_env.nano.text import (
-    MARKS,
-    NAME_TOKENS,
-    VALUE_TOKENS,
-    NumberedNames,
-    _mention_marks,
-    parse_written,
-    render_transcript,
-)
+from sql_env.nano import text as nano_text
+from sql_env.nano.text import MARKS, NumberedNames, render_transcript
 from sql_env.nano.training import _NumberedSQLEnv, world_transcripts
 from sql_env.play.chat import episode_messages
 from sql_env.play.session import ToolError
@@ -45,7 +38,7 @@ def test_a_column_is_shown_by_its_words_its_token_and_a_simple_type(line, wanted
 
 def test_a_name_keeps_its_token_and_the_sixty_fifth_is_spelled():
     names = shown(*(f"t{i}" for i in range(70)))
-    assert sorted(names.tokens.values()) == sorted(NAME_TOKENS)
+    assert sorted(names.tokens.values()) == sorted(nano_text.NAME_TOKENS)
     assert names.numbered("SELECT a FROM t64") == "SELECT a FROM t64"
     before = dict(names.tokens)
     names.opening(OPENING.format("How many?", "t3"))
@@ -65,7 +58,7 @@ _TEXTS = st.lists(st.text(st.sampled_from("aB1 '"), max_size=5), max_size=3)
 @given(names=_NAMES, texts=_TEXTS)
 def test_sql_survives_numbering(names, texts):
     numbered = shown(*(n.strip() or "x" for n in names))
-    numbered.values = dict(zip(dict.fromkeys(texts), VALUE_TOKENS))
+    numbered.values = dict(zip(dict.fromkeys(texts), nano_text.VALUE_TOKENS))
     parts = [quote_identifier(name) for name in numbered.tokens]
     parts += ["'" + text.replace("'", "''") + "'" for text in texts]
     sql = "SELECT " + ", ".join(parts)
@@ -77,12 +70,12 @@ def test_sql_survives_numbering(names, texts):
 def test_a_token_inside_a_text_is_a_name_and_an_unknown_one_stays():
     names = shown("song title")
     token = names.tokens["song title"]
-    other = next(t for t in NAME_TOKENS if t != token)
+    other = next(t for t in nano_text.NAME_TOKENS if t != token)
     for written, key, read in (
         (f"<query sql>SELECT {token}, '{token}', {other}", "sql", f"SELECT \"song title\", 'song title', {other}"),
         (f"<describe table_name>{token}", "table_name", "song title"),
     ):
-        assert parse_written(written, names)["tool_calls"][0]["function"]["arguments"][key] == read
+        assert nano_text.parse_written(written, names)["tool_calls"][0]["function"]["arguments"][key] == read
 
 
 def test_calls_of_transcripts_are_read_back_as_they_were():
@@ -93,7 +86,7 @@ def test_calls_of_transcripts_are_read_back_as_they_were():
             names = NumberedNames()
             render_transcript(messages[:i], names)
             piece = render_transcript(messages[: i + 1], NumberedNames())[-1].text
-            call = parse_written(piece.removesuffix("<|end|>"), names)["tool_calls"][0]
+            call = nano_text.parse_written(piece.removesuffix("<|end|>"), names)["tool_calls"][0]
             arguments = message["tool_calls"][0]["function"]["arguments"]
             assert str(call["function"]["arguments"]) == str(json.loads(arguments))
 
@@ -119,7 +112,7 @@ def test_play_reads_what_the_policy_reads():
 
 @pytest.mark.parametrize(("question", "marks"), cases("nano_text_marks"))
 def test_a_mark_says_whether_and_where_the_question_has_a_name(question, marks):
-    assert _mention_marks(question, list(marks)) == list(marks.values())
+    assert nano_text._mention_marks(question, list(marks)) == list(marks.values())
 
 
 @pytest.mark.parametrize(("question", "values"), cases("nano_text_values_are_what_is_quoted", list))
@@ -128,7 +121,7 @@ def test_values_are_what_is_quoted_or_has_capital_letters(question, values):
     opening = names.opening(OPENING.format(question, "t"))
     values = values.split("|") if isinstance(values, str) else values
     assert list(names.values) == values
-    lines = "".join(f"\n{value}{token}" for value, token in zip(values, VALUE_TOKENS))
+    lines = "".join(f"\n{value}{token}" for value, token in zip(values, nano_text.VALUE_TOKENS))
     told = f"t{names.tokens['t']}" + (f"\n\nValues:{lines}" if values else "")
     assert opening == OPENING.format(question, told)
 
@@ -157,7 +150,7 @@ def test_a_text_that_is_a_value_is_written_by_its_token(sql, numbered):
 
 @given(question=st.text(st.sampled_from("ab s_")), names=st.lists(st.text(st.sampled_from("ab s_")), max_size=8))
 def test_places_are_counted_from_one_without_a_gap(question, names):
-    found = set(_mention_marks(question, names)) - {"", " ~"}
+    found = set(nano_text._mention_marks(question, names)) - {"", " ~"}
     assert found == set(MARKS[: len(found)])
 
 

@@ -14,18 +14,8 @@ from sql_env.database.database import Database, build_database
 from sql_env.grading.answers import format_rows
 from sql_env.play import ACTIONS, Action, Episode, Observation
 from sql_env.play.acts import SCHEMA_LEVELS
-from sql_env.policies.baselines import (
-    HACKS,
-    GreedyPolicy,
-    OraclePolicy,
-    Policy,
-    RandomPolicy,
-    ScriptedPolicy,
-    answer_from_result,
-    most_frequent_answer,
-    parse_schema_info,
-    play_episode,
-)
+from sql_env.policies import GreedyPolicy, OraclePolicy, RandomPolicy, ScriptedPolicy, play_episode
+from sql_env.policies.baselines import HACKS, Policy, answer_from_result, most_frequent_answer, parse_schema_info
 from sql_env.sql.text import quote_identifier
 
 

@@ -15,18 +15,11 @@ from test_explorer_browser import browser, open_page, picture, script  # noqa: F
 from sql_env import ChatPolicy, OraclePolicy, evaluate, load
 from sql_env.evaluation.rows import FAILURES
 from sql_env.policies.requests import Completion
+from sql_env.view import run as view_run
 from sql_env.view.episode import EpisodeView, conversation, view_logged
 from sql_env.view.html import render_html
 from sql_env.view.page import _words_html, episode_view_html
-from sql_env.view.run import (
-    RowMaker,
-    _episode_state,
-    _run_page_parts,
-    read_runs,
-    run_page_html,
-    show_runs,
-    write_run_page,
-)
+from sql_env.view.run import read_runs, run_page_html, show_runs, write_run_page
 
 N = 14  # episodes of each run
 HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(1)>"
@@ -101,7 +94,7 @@ def test_every_episode_is_in_the_page_with_what_the_model_said(page_file, logs):
     page = page_file.read_text()
     data = data_of(page)
     assert len(data["rows"]) == len(data["films"]) == N
-    states = [_episode_state(e) for e in read_runs([logs[0]])[0].episodes]
+    states = [view_run._episode_state(e) for e in read_runs([logs[0]])[0].episodes]
     assert [row["runs"][0]["state"] for row in data["rows"]] == states
     assert {"right", "wrong", "crashed"} <= set(states)
     films = data["films"][0]
@@ -187,7 +180,7 @@ def test_episodes_are_read_one_by_one_and_packed_in_chunks(logs):
         return trajectory
 
     many = [replace(result, episode_index=i) for i, result in enumerate(list(run.episodes) * 20)]
-    parts = list(_run_page_parts(RowMaker([replace(run, episodes=many, read=read)])))
+    parts = list(view_run._run_page_parts(view_run.RowMaker([replace(run, episodes=many, read=read)])))
     assert len(alive) == len(many)  # each one once
     chunks = [part for part in parts if 'data-pack="films"' in part]
     assert len(chunks) == -(-len(many) // 24) and max(map(len, chunks)) < 30_000
@@ -195,7 +188,7 @@ def test_episodes_are_read_one_by_one_and_packed_in_chunks(logs):
 
 
 def test_failures_are_counted_for_terminal_and_chips(logs, tmp_path):
-    maker = RowMaker(read_runs(logs))
+    maker = view_run.RowMaker(read_runs(logs))
     write_run_page(tmp_path / "runs.html", maker)
     rows = data_of((tmp_path / "runs.html").read_text())["rows"]
     kinds = Counter(row["runs"][0]["fail"] for row in rows)
@@ -212,7 +205,7 @@ def test_an_old_page_stays_if_a_new_one_can_not_be_made(logs, tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_run_page(page, RowMaker([replace(run, read=read)]))
+        write_run_page(page, view_run.RowMaker([replace(run, read=read)]))
     assert page.read_text() == "old" and list(tmp_path.iterdir()) == [page]
 
 
@@ -302,7 +295,7 @@ def test_of_ten_thousand_episodes_only_what_is_looked_at_is_unpacked(browser, qu
     [run] = read_runs([logs[0]])
     episodes = [replace(run.episodes[i % N], episode_index=i) for i in range(10_000)]
     many = replace(run, episodes=episodes, read=lambda place: run.read(place % N))
-    assert write_run_page(tmp_path / "runs.html", RowMaker([many], questions)) < 12_000_000
+    assert write_run_page(tmp_path / "runs.html", view_run.RowMaker([many], questions)) < 12_000_000
     page, errors = opened(browser, tmp_path / "runs.html", run_first=script("count_unpacked"))
     chunks_of_rows = page.evaluate("window.unpacked")
     assert chunks_of_rows == page.locator("[data-pack=rows]").count() <= 21
@@ -328,7 +321,7 @@ def test_the_script_draws_an_episode_as_python_does(browser, questions, logs, pa
     "Part by part: text, the steps of each table of the schema, and marked cells."
     run, look = read_runs(logs)[0], script("drawn")
     page, errors = opened(browser, page_file)
-    states = [_episode_state(result) for result in run.episodes]
+    states = [view_run._episode_state(result) for result in run.episodes]
     places = [i for state in ("right", "wrong", "crashed") for i, s in enumerate(states) if s == state][-9:]
     assert {states[i] for i in places} == {"right", "wrong", "crashed"}
     for place in places:

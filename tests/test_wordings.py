@@ -10,21 +10,9 @@ from hypothesis import strategies as st
 from tables import cases
 
 from sql_env.worlds import FAMILIES, World, worlds
+from sql_env.worlds import words as world_words
 from sql_env.worlds.phrases import _with_article
-from sql_env.worlds.words import (
-    EXAMS,
-    Rng,
-    _count_forms,
-    _expand,
-    _is_kept_for_exam,
-    _load_synonyms,
-    _parse_form,
-    _split_of_word,
-    _tidy,
-    _use_synonym,
-    load_vocabulary,
-    load_wordings,
-)
+from sql_env.worlds.words import EXAMS, Rng, load_vocabulary, load_wordings
 
 LEVELS = range(1, 6)
 
@@ -38,7 +26,7 @@ def expansions(sequence):
 
 
 def all_texts(form):
-    return [_tidy(text) for text in expansions(_parse_form(form))]
+    return [world_words._tidy(text) for text in expansions(world_words._parse_form(form))]
 
 
 def words_of(texts):
@@ -63,15 +51,15 @@ def phrases():
 def test_a_space_stands_between_a_slot_and_a_word():
     for phrase in (*phrases(), *load_wordings("selections").values()):
         for form in phrase.forms:
-            for text in {_expand(form, Rng(seed)) for seed in range(12)}:
+            for text in {world_words._expand(form, Rng(seed)) for seed in range(12)}:
                 assert not re.search(r"\}(?!e?s\b)[A-Za-z]", text), text
 
 
 # ---- forms
 def test_forms_and_their_texts():
     for form, *texts in cases("wordings_forms"):
-        assert {_expand(form, Rng(seed)) for seed in range(80)} == set(texts) == set(all_texts(form)), form
-        assert _count_forms(form) == len(texts)
+        assert {world_words._expand(form, Rng(seed)) for seed in range(80)} == set(texts) == set(all_texts(form)), form
+        assert world_words._count_forms(form) == len(texts)
 
 
 @given(st.recursive(st.sampled_from(["a", "b ", "{x}"]), lambda s: st.lists(s, min_size=1, max_size=3)))
@@ -80,14 +68,14 @@ def test_any_form_is_counted(tree):
         return node if isinstance(node, str) else "(" + "|".join(map(write, node)) + ")"
 
     form = write(tree)
-    assert _count_forms(form) == len(expansions(_parse_form(form)))
-    assert _expand(form, Rng(1)) in all_texts(form)
+    assert world_words._count_forms(form) == len(expansions(world_words._parse_form(form)))
+    assert world_words._expand(form, Rng(1)) in all_texts(form)
 
 
 @pytest.mark.parametrize("form", ("a (b", "a) b", "a | b", "(a|b))", "((a|b)"))
 def test_broken_forms_are_refused(form):
     with pytest.raises(ValueError, match="parenthes"):
-        _expand(form, Rng(0))
+        world_words._expand(form, Rng(0))
 
 
 def test_each_family_is_asked_in_many_ways():
@@ -102,7 +90,7 @@ def test_exam_words_are_all_training_words():
     for phrase in phrases():
         for form in phrase.forms:
             texts = all_texts(form)
-            kept = {text for text in texts if _is_kept_for_exam(form, text)}
+            kept = {text for text in texts if world_words._is_kept_for_exam(form, text)}
             exam |= kept
             training |= set(texts) - kept
     training |= {text for form in own_forms()[0] for text in all_texts(form)}
@@ -124,7 +112,7 @@ def test_unseen_vocabulary_is_unseen():
 
 
 def synonyms(side):
-    words = [s for group in _load_synonyms().values() for s in group.values()]
+    words = [s for group in world_words._load_synonyms().values() for s in group.values()]
     return {text for s in words for text in getattr(s, side)}
 
 
@@ -152,7 +140,7 @@ def test_synonyms_are_drawn():
 
 def test_synonyms_in_forms():
     for text, wording, *said in cases("wordings_synonyms"):
-        assert {_use_synonym(text, Rng(seed), wording) for seed in range(20)} == set(said), text
+        assert {world_words._use_synonym(text, Rng(seed), wording) for seed in range(20)} == set(said), text
 
 
 def test_exams_ask_the_questions_of_test_in_other_words():
@@ -233,6 +221,6 @@ def test_splits_share_no_words():
     nouns = [field[role]["words"] for field in fields for role in ("group", "member", "thing", "event")]
     kinds = [vocabulary[kind].values() for kind in ("numbers", "categories", "dates", "flags", "codes")]
     for words in [*nouns, *(about["words"] for abouts in kinds for about in abouts)]:
-        assert {_split_of_word(word) for word in words} == {"train", "validation", "test"}, words
+        assert {world_words._split_of_word(word) for word in words} == {"train", "validation", "test"}, words
     assert len(fields) >= 40 and len({word for field in fields for word in field["thing"]["words"]}) > 400
     assert list(EXAMS) == ["test_wording", "test_vocabulary", "test_made_up"]

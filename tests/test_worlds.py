@@ -23,18 +23,9 @@ from sql_env.questions.gold import GoldRunner, same_rows
 from sql_env.questions.question_set import find_split_leaks, question_to_json, save_question_set
 from sql_env.sql.analysis import classify_difficulty, referenced_tables
 from sql_env.worlds import FAMILIES, World, world_set, worlds
+from sql_env.worlds import words as world_words
 from sql_env.worlds.phrases import DraftRejected, Sampler, _sample_condition
-from sql_env.worlds.words import (
-    EXAMS,
-    SPLITS,
-    NameMix,
-    Namer,
-    Rng,
-    WordSampler,
-    _split_of,
-    _split_of_word,
-    load_vocabulary,
-)
+from sql_env.worlds.words import EXAMS, SPLITS, NameMix, Namer, Rng, WordSampler, load_vocabulary
 from sql_env.worlds.world import sql_skeleton
 
 LEVELS = range(1, 6)
@@ -103,7 +94,7 @@ def test_no_word_and_no_identifier_is_used_twice():
     options = load_vocabulary()["fields"]["harbour"]["thing"]["words"]
     drawn = [words.draw(options, "thing_modifiers").text for _ in range(50)]
     heads = {next(o for o in options if f" {text}".endswith(f" {o}")) for text in drawn}
-    assert len(set(drawn)) == 50 and {_split_of_word(word) for word in heads} == {"train"}
+    assert len(set(drawn)) == 50 and {world_words._split_of_word(word) for word in heads} == {"train"}
     namer = Namer(Rng(1), "train", level=1)
     names = [namer.table_name("boat") for _ in range(4)] + [namer.column_name("select")]
     assert len({name.lower() for name in names}) == 5 and names[-1] == "select_noted"
@@ -137,7 +128,7 @@ def test_overlap_of_splits(splits, a, b):
 
 @given(st.integers(0, 3 * 10**12 - 1))
 def test_each_seed_has_one_split(seed):
-    assert [s for s in ("train", "validation", "test") if seed in SPLITS[s]] == [_split_of(seed)]
+    assert [s for s in ("train", "validation", "test") if seed in SPLITS[s]] == [world_words._split_of(seed)]
 
 
 def test_streams_never_meet_and_never_repeat():
@@ -201,7 +192,7 @@ def test_the_real_audit_finds_nothing(level, tmp_path):
 @given(st.integers(0, 3 * 10**12 - 1), st.sampled_from(LEVELS), st.sampled_from(["", *EXAMS]))
 @example(2_999_999_999_998, 5, "test_vocabulary")
 def test_any_seed_makes_a_fair_world(seed, level, wording):
-    w = World(seed, level, wording=wording if _split_of(seed) == "test" else "")
+    w = World(seed, level, wording=wording if world_words._split_of(seed) == "test" else "")
     counts = {t.n_rows for t in w.tables.values()}
     assert len(w.questions) >= 4
     for q, (family, draft) in zip(w.questions, w.drafts):
@@ -412,7 +403,7 @@ def test_mix():
 def test_made_up_names_hardly_ever_repeat():
     tables = [t for w in some(2, 150, mix=NameMix(0, 0, 1)) for t in w.tables.values()]
     assert len(tables) == 450 and len({t.name for t in tables}) > 430
-    assert {_split_of_word(t.singular) for t in tables} == {"train"}
+    assert {world_words._split_of_word(t.singular) for t in tables} == {"train"}
 
 
 @pytest.mark.slow
