@@ -117,7 +117,6 @@ def test_a_link_opens_or_is_refused_as_its_target_is(tmp_path):
             Database(path)
 
 
-# ---- names that are unknown
 TABLES = [("persn", "person"), ("PERSONS", "person"), ("jobs", "job"), ('"jop"', "job"), ("main.person", "person")]
 
 
@@ -163,23 +162,14 @@ def test_messages_hold_no_path(db, path, sql):
 
 
 # ---- files that are refused
-REFUSED = {
-    "missing": "there is no such file",
-    "directory": "there is no such file",
-    "junk": "it is not a SQLite database",
-    "cut-middle": "it is",
-    "wal": "its last change is unfinished",
-    "journal": "its last change is unfinished",
-    "no-tables": "it has no tables",
-}
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_file_is_refused_with_its_name_and_a_reason(tmp_path, name):
+@pytest.mark.parametrize("name, reason", cases("catalog_refused"))
+def test_a_file_is_refused_with_its_name_and_a_reason(tmp_path, name, reason):
     "More files are opened in test_attacks.py, in a process of their own."
     path = tmp_path / "mine.sqlite"
     BUILDERS[name](path)
-    with pytest.raises(QueryError, match=f"^mine.sqlite: {REFUSED[name]}") as e:
+    with pytest.raises(QueryError, match=f"^mine.sqlite: {reason}") as e:
         Database(path)
     assert e.value.kind == "bad_database" and str(tmp_path) not in str(e.value)
 
@@ -197,7 +187,6 @@ def test_bytes_are_checked_like_a_file_and_one_that_may_not_be_read_says_so(path
         Database(path)
 
 
-# ---- a key of the content
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     "A file beyond the size up to which a key covers all bytes."
@@ -237,7 +226,6 @@ def test_a_fingerprint_does_not_read_a_large_file(large, monkeypatch):
     assert large.stat().st_size > 16 * 2**20 and 0 < CountingFile.read_bytes < 300_000
 
 
-# ---- large, wide and odd files
 def test_opening_reads_a_few_pages_of_a_large_file(large, monkeypatch):
     "The header and the catalog, whatever the size; the full check reads everything."
     read = []

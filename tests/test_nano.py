@@ -56,7 +56,6 @@ def text_of(messages):
     return "".join(piece.text for piece in render_transcript(messages))
 
 
-# ---- the tokenizer
 def test_tokens_are_those_of_the_library(transcripts, library, own):
     for transcript in transcripts:
         text = text_of(transcript)
@@ -80,7 +79,6 @@ def test_words_are_one_token_with_their_space_and_budgets_as_many_and_seen_in_le
     assert found == set(range(5, 21))
 
 
-# ---- the forward pass
 def logits_of(engine, *parts):
     batch = engine.start([nano_engine.ConversationState()])
     for part in parts:
@@ -126,7 +124,6 @@ def test_one_byte_a_weight_keeps_each_row_s_scale(tmp_path):
     assert set(load_file(path)) >= set(weights)
 
 
-# ---- the policy
 @pytest.mark.parametrize("case", cases("nano_calls"))
 def test_what_was_written_is_read_as_a_call_or_as_words(case):
     written, *call = case
@@ -177,7 +174,6 @@ def test_a_folder_is_a_policy_and_others_say_what_to_give(folder, tmp_path):
         make_policy("nani", bundled)
 
 
-# ---- what ships
 def test_what_ships_is_what_was_trained_small_and_with_its_card():
     about = json.loads((NANO_WEIGHTS / "nano.json").read_text(encoding="utf-8"))
     for name, digest in about["sha256"].items():

@@ -143,7 +143,6 @@ def test_experts_on_questions_of_people_are_seldom_stopped(spider_path):
         assert found[True] > 0.9 * calls[True]
 
 
-# ---- the next likely turn
 @pytest.fixture(scope="module")
 def shipped():
     tokenizer = NanoTokenizer(NANO_WEIGHTS / "tokenizer.json")

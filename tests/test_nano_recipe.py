@@ -136,7 +136,6 @@ def test_the_first_training_is_small():
     assert FIRST.expected and "level 1" in FIRST.expected
 
 
-# ---- play
 def test_played_are_questions_that_name_no_column(tmp_path):
     questions = nano_training._untold_questions(5, 60, 60, tmp_path)
     sets = [world_set("train", level, 60, 5, tmp_path, mix=nano_training._NAMES) for level in (1, 2)]

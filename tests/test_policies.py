@@ -115,7 +115,6 @@ def test_random_policy_forgets_when_a_new_episode_begins_without_reset():
         play_episode(env, policy, env.step("SAMPLE", next(iter(parse_schema_info(o.schema_info)))))
 
 
-# ---- the oracle
 def assert_oracle_gets_all(questions, budget, level):
     environment = EpisodeEnv(questions, budget=budget, schema_level=level)
     result = evaluate(environment, OraclePolicy(questions), progress=False)
@@ -194,7 +193,6 @@ def test_oracle_reads_awkward_values(tmp_path, rows):
     assert episode.verdict.correct and episode.grounded, episode.turns
 
 
-# ---- reward-hacking baselines
 @pytest.mark.slow
 def test_no_hack_earns_more_than_one_percent_on_bundled():
     floor = hack_floor(bundled())
@@ -226,7 +224,6 @@ def test_most_frequent_answer_is_the_most_frequent_one():
     assert said.argument in {format_rows(q.gold_answer) for q in qs}
 
 
-# ---- reading a schema
 AWKWARD = cases("policies_awkward")
 
 
@@ -285,7 +282,6 @@ def test_parse_schema_info_reads_what_schema_info_wrote(tmp_path, table, columns
     assert parse_schema_info(episode.reset().schema_info) == {table: columns}
 
 
-# ---- greedy
 @pytest.mark.slow
 def test_greedy_never_crashes_and_beats_random_on_bundled():
     for level in SCHEMA_LEVELS:

@@ -62,7 +62,6 @@ class Fails(RandomPolicy):
         return super().select_action(observation)
 
 
-# ---- what ends a run
 @pytest.mark.parametrize("kind", ["key", "forbidden", "model", "quota", "no_tools"])
 def test_a_permanent_error_ends_a_run_at_the_probe(kind):
     with FakeServer([FAULTS[kind]]) as server:
@@ -115,7 +114,6 @@ def test_no_episode_begins_after_the_time_and_an_interrupted_run_hands_back_what
     assert stopped("interrupted", Interrupted(questions()), log=tmp_path / "a.jsonl").n_completed <= 7
 
 
-# ---- resuming
 def test_crashed_episodes_are_played_again_and_nothing_else(tmp_path):
     log, qs = tmp_path / "a.jsonl", questions()
     with FakeServer(share_of_faults(player(qs), 0.2)) as server:
@@ -149,7 +147,6 @@ def test_a_log_is_extended_and_priced_anew(tmp_path, server):
     assert "budget" not in str(e.value)
 
 
-# ---- epochs
 class Every(OraclePolicy):
     "Right in every other episode."
 
@@ -182,7 +179,6 @@ def test_epochs_play_each_question_several_times(tmp_path):
     assert "nan" not in repr(nothing) + results_markdown([nothing]) + str(result_texts(nothing))
 
 
-# ---- the command
 def test_the_command_keeps_a_log_and_goes_on(sql_env, server):
     code, out, _ = sql_env(*chat(server))
     assert code == 0 and "100.0%" in out and "nan" not in out

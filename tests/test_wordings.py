@@ -55,7 +55,6 @@ def test_a_space_stands_between_a_slot_and_a_word():
                 assert not re.search(r"\}(?!e?s\b)[A-Za-z]", text), text
 
 
-# ---- forms
 def test_forms_and_their_texts():
     for form, *texts in cases("wordings_forms"):
         assert {world_words._expand(form, Rng(seed)) for seed in range(80)} == set(texts) == set(all_texts(form)), form
@@ -83,7 +82,6 @@ def test_each_family_is_asked_in_many_ways():
         assert len({text for form in family.wordings.forms for text in all_texts(form)}) >= 50, name
 
 
-# ---- exams
 def test_exam_words_are_all_training_words():
     "New combinations: each word that test_wording uses stands in a training wording too."
     exam, training = set(), set()
@@ -214,7 +212,6 @@ def test_articles():
     assert _with_article("recorded supply") == "recorded supply"
 
 
-# ---- words of splits
 def test_splits_share_no_words():
     vocabulary = load_vocabulary()
     fields = vocabulary["fields"].values()

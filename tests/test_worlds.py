@@ -100,7 +100,6 @@ def test_no_word_and_no_identifier_is_used_twice():
     assert len({name.lower() for name in names}) == 5 and names[-1] == "select_noted"
 
 
-# ---- splits
 @pytest.fixture(scope="module")
 def splits():
     others = {s: [w for level in LEVELS for w in some(level, 12, s)] for s in SPLITS if s != "train"}
@@ -141,7 +140,6 @@ def test_streams_never_meet_and_never_repeat():
     assert len(pairs) > 1700 and max(pairs.values()) == 1
 
 
-# ---- questions are right and fair
 def duck(w):
     con = pytest.importorskip("duckdb").connect()
     con.execute("CREATE MACRO julianday(x) AS epoch(CAST(x AS TIMESTAMP)) / 86400.0")
@@ -319,7 +317,6 @@ def test_policies(levels, n, tmp_path):
     assert max(greedy) <= 0.2 and greedy[len(greedy) // 2] <= 0.1 and greedy[-1] <= 0.05
 
 
-# ---- what the databases are like
 def test_bare_codes():
     "At least half of the questions about codes have the code itself in their gold: a look at the column shows it."
     bare = explained = 0
@@ -421,7 +418,6 @@ def test_memory_stays_flat():
     assert after(400, 22) - before < 12
 
 
-# ---- databases, sources, files
 def test_database_from_bytes_is_guarded(tmp_path):
     w = World(4, 2)
     name = next(iter(w.tables.values())).name

@@ -135,7 +135,6 @@ def test_next_episode_begins_anew(stage):
     assert contents(database) == before
 
 
-# --- What one session's changes cost the others
 @pytest.fixture(params=["copied", "overlaid"])
 def many(request, tmp_path, monkeypatch):
     "3,000 rows with numbers and as many without, on both kinds of copies."
