@@ -117,15 +117,13 @@ def test_a_link_opens_or_is_refused_as_its_target_is(tmp_path):
             Database(path)
 
 
-TABLES = [("persn", "person"), ("PERSONS", "person"), ("jobs", "job"), ('"jop"', "job"), ("main.person", "person")]
-
-
-@pytest.mark.parametrize("name, near", TABLES)
-def test_an_unknown_table_is_answered_with_near_ones(db, name, near):
-    for f in (db.describe, db.sample, db.columns):
-        with pytest.raises(QueryError, match=f"Did you mean {near}") as e:
+@pytest.mark.parametrize("name, near", cases("catalog_near"))
+def test_an_unknown_table_or_column_is_answered_with_near_ones(db, name, near):
+    is_query = name.startswith("SELECT")
+    for f in (db.query,) if is_query else (db.describe, db.sample, db.columns):
+        with pytest.raises(QueryError, match=f"Did you mean {'.*' if is_query else ''}{near}") as e:
             f(name)
-        assert e.value.kind == "unknown_table"
+        assert e.value.kind == ("unknown_column" if is_query else "unknown_table")
 
 
 def test_a_name_that_is_no_text_is_an_error_and_of_a_long_one_only_the_beginning_is_compared(db, monkeypatch):
@@ -135,15 +133,6 @@ def test_a_name_that_is_no_text_is_an_error_and_of_a_long_one_only_the_beginning
     monkeypatch.setattr("sql_env.database.catalog.get_close_matches", lambda word, *args: compared.append(word) or [])
     assert kind(db.describe, "x" * 10**6) == "unknown_table"
     assert compared == ["x" * 1000]
-
-
-NEAR = [("SELECT nam FROM person", "name"), ("SELECT p.titel FROM job p", "title"), ("SELECT nam FROM PERSON", "name")]
-
-
-@pytest.mark.parametrize("sql, hint", [*NEAR, ('SELECT person."nam" FROM "person"', "name")])
-def test_an_unknown_column_is_answered_with_near_ones(db, sql, hint):
-    with pytest.raises(QueryError, match=f"Did you mean .*{hint}"):
-        db.query(sql)
 
 
 @pytest.mark.parametrize("sql", cases("catalog_hints_name_no_column_of_a"))

@@ -93,15 +93,14 @@ def test_a_query_on_a_wrong_table_is_refused_and_not_learned(tmp_path):
     assert too_early > 8
 
 
-def test_mentions_name():
+def test_what_a_question_mentions_and_how_a_query_is_shortened():
     for table, question, mentioned in cases("nano_expert_mentions_name"):
         assert experts._mentions_name(table, question) is mentioned, (table, question)
-
-
-def test_columns_that_a_question_does_not_mention():
     for condition, question, columns in cases("nano_expert_columns_that_a_question_does", list):
         sql = TokenizedSql(f"SELECT COUNT(*) FROM pump WHERE {condition}")
         assert experts._unmentioned_columns(sql, question) == columns, question
+    for sql, short in cases("nano_expert_a_column_has_its_table"):  # where two have a column of its name
+        assert experts._short_query(sql, dict(x={"id", "a"}, y={"id", "c"})) == short
 
 
 @pytest.mark.slow
@@ -188,11 +187,6 @@ def test_fully_specified_questions_can_be_thinned(tmp_path):
     assert set(kept[0]) < set(kept[0.5]) < set(kept[1])
     told = [question_of(t) for t in expert_transcripts(questions, keep_untold=0)]
     assert told == [text for text in kept[1] if missing[text] != "column"] and len(told) < len(kept[1])
-
-
-def test_a_column_has_its_table_where_two_have_one_of_its_name():
-    for sql, short in cases("nano_expert_a_column_has_its_table"):
-        assert experts._short_query(sql, dict(x={"id", "a"}, y={"id", "c"})) == short
 
 
 def test_short_queries_keep_the_result(tmp_path):

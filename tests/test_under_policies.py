@@ -71,17 +71,13 @@ def test_the_authorizer_keeps_what_a_role_may_read():
     assert TASKS.database("vet_clinic").query("SELECT phone FROM owner LIMIT 1").rows  # others may
 
 
-def test_fields_come_back_from_json():
+def test_fields_come_back_from_json_and_the_prompt_tells_of_the_policy():
     for q in TASKS:
         assert question_from_fields(json.loads(question_to_json(q))) == q
     with pytest.raises(ValueError, match="'ask_over' is not a whole number"):
         question_from_fields(dict(question_id="a", question_text="b", database_name="c", writes=["t"], ask_over="x"))
-
-
-def test_the_prompt_tells_of_the_policy():
-    q = TASKS[0]
-    assert "policy of the task goes before it" in prompt(q, ("QUERY", "EXECUTE", "ABSTAIN"))
-    assert "policy" not in prompt(q.with_fields(policy=""), ("QUERY", "EXECUTE"))
+    assert "policy of the task goes before it" in prompt(TASKS[0], ("QUERY", "EXECUTE", "ABSTAIN"))
+    assert "policy" not in prompt(TASKS[0].with_fields(policy=""), ("QUERY", "EXECUTE"))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -99,10 +95,13 @@ def test_orders_in_the_data_change_no_task(seed):
         assert played(twin, plain.database, *steps).correct
 
 
-def test_worlds_of_policies_are_a_source():
+def test_worlds_of_policies_are_a_source_and_two_refusals_no_duplicates():
     some = load("policies", n=6)
     assert len(some) == 6 and all(q.policy and q.writes for q in some)
     assert {q.split for q in load("policies", n=2, split="validation")} == {"validation"}
+    # on e3566c23 both tasks of a railway that are to be refused had the flag
+    report = audit_questions(TASKS, progress=False)
+    assert not any("duplicate_gold" in q.flags for q in report.questions)
 
 
 @pytest.mark.parametrize("tasks", [TASKS, load("policies", n=30, seed=5)])
@@ -111,12 +110,6 @@ def test_the_oracle_asks_for_leave_and_refuses(tasks):
     assert needed_actions(tasks) == ("ABSTAIN", "CLARIFY", "EXECUTE")
     result = evaluate(EpisodeEnv(tasks, actions=needed_actions(tasks)), OraclePolicy(tasks), progress=False)
     assert result.success_rate == result.robust_rate == 1
-
-
-def test_two_refusals_are_no_duplicates():
-    "On e3566c23 both tasks of a railway that are to be refused had the flag."
-    report = audit_questions(TASKS, progress=False)
-    assert not any("duplicate_gold" in q.flags for q in report.questions)
 
 
 @pytest.mark.parametrize("actions", [(), ("execute",), ("execute", "abstain"), ("clarify", "abstain")])

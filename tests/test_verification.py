@@ -164,20 +164,16 @@ def test_a_tampered_log_is_found(number, honest, tampered, tmp_path):
         assert str(e)
 
 
-@pytest.mark.parametrize("change", cases("verification_headers", list), ids=str)
-def test_a_header_that_no_run_writes_is_found(change, tampered, tmp_path):
+CHANGES = [(part, change) for part in ("headers", "lines") for change in cases(f"verification_{part}", list)]
+
+
+@pytest.mark.parametrize("part, change", CHANGES, ids=str)
+def test_a_header_or_a_line_that_no_run_writes_is_found(part, change, tampered, tmp_path):
     questions, header, lines = tampered
     if change[0] == "reward.correct":
         header["reward.correct"] = 1
     else:
-        put(header, *change)
-    assert check(tmp_path / "a.jsonl", questions, header, *lines)
-
-
-@pytest.mark.parametrize("change", cases("verification_lines", list), ids=str)
-def test_a_line_that_no_run_writes_is_found(change, tampered, tmp_path):
-    questions, header, lines = tampered
-    put(lines[3], *change)
+        put(header if part == "headers" else lines[3], *change)
     assert check(tmp_path / "a.jsonl", questions, header, *lines)
 
 

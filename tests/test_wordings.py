@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from functools import cache
 from itertools import islice, product
 
 import pytest
@@ -35,13 +36,19 @@ def words_of(texts):
 
 def own_forms():
     "Forms of conditions in the vocabulary, and those for test_vocabulary."
-    common, unseen = [], []
-    for kind in ("numbers", "categories", "dates", "flags"):
-        for about in load_vocabulary()[kind].values():
-            unseen += about.get("unseen", ())
-            for key in ("forms", "on", "since", "before", "over", "under", "ask"):
-                common += [] if isinstance(about.get(key, ""), str) else about[key]
-    return common, unseen
+    abouts = [
+        about for kind in ("numbers", "categories", "dates", "flags") for about in load_vocabulary()[kind].values()
+    ]
+    keys = ("forms", "on", "since", "before", "over", "under", "ask")
+    lists = [about[key] for about in abouts for key in keys if not isinstance(about.get(key, ""), str)]
+    return [form for forms in lists for form in forms], [form for about in abouts for form in about.get("unseen", ())]
+
+
+@cache
+def training_texts():
+    "Of all phrases, and of conditions."
+    forms = [*(form for phrase in phrases() for form in phrase.forms), *own_forms()[0]]
+    return {text for form in forms for text in all_texts(form)}
 
 
 def phrases():
@@ -55,10 +62,12 @@ def test_a_space_stands_between_a_slot_and_a_word():
                 assert not re.search(r"\}(?!e?s\b)[A-Za-z]", text), text
 
 
-def test_forms_and_their_texts():
+def test_forms_and_their_texts_of_which_each_family_has_many():
     for form, *texts in cases("wordings_forms"):
         assert {world_words._expand(form, Rng(seed)) for seed in range(80)} == set(texts) == set(all_texts(form)), form
         assert world_words._count_forms(form) == len(texts)
+    for name, family in FAMILIES.items():
+        assert len({text for form in family.wordings.forms for text in all_texts(form)}) >= 50, name
 
 
 @given(st.recursive(st.sampled_from(["a", "b ", "{x}"]), lambda s: st.lists(s, min_size=1, max_size=3)))
@@ -77,35 +86,23 @@ def test_broken_forms_are_refused(form):
         world_words._expand(form, Rng(0))
 
 
-def test_each_family_is_asked_in_many_ways():
-    for name, family in FAMILIES.items():
-        assert len({text for form in family.wordings.forms for text in all_texts(form)}) >= 50, name
-
-
 def test_exam_words_are_all_training_words():
     "New combinations: each word that test_wording uses stands in a training wording too."
-    exam, training = set(), set()
-    for phrase in phrases():
-        for form in phrase.forms:
-            texts = all_texts(form)
-            kept = {text for text in texts if world_words._is_kept_for_exam(form, text)}
-            exam |= kept
-            training |= set(texts) - kept
-    training |= {text for form in own_forms()[0] for text in all_texts(form)}
+    exam, training = set(), {text for form in own_forms()[0] for text in all_texts(form)}
+    for form in (form for phrase in phrases() for form in phrase.forms):
+        kept = {text for text in all_texts(form) if world_words._is_kept_for_exam(form, text)}
+        exam |= kept
+        training |= set(all_texts(form)) - kept
     assert len(exam) > 2000 and len(exam & training) < len(exam) / 100
     assert words_of(exam) <= words_of(training)
 
 
 def test_unseen_vocabulary_is_unseen():
     "Each form for test_vocabulary is new as a whole, and nearly all have a word that no other wording uses."
-    common, unseen = own_forms()
-    training = {text for form in common for text in all_texts(form)}
-    for phrase in phrases():
-        training |= {text for form in phrase.forms for text in all_texts(form)}
-        unseen += phrase.unseen
+    unseen = [*own_forms()[1], *(form for phrase in phrases() for form in phrase.unseen)]
     texts = {text for form in unseen for text in all_texts(form)}
-    assert not texts & training
-    known = words_of(training)
+    assert not texts & training_texts()
+    known = words_of(training_texts())
     assert sum(bool(words_of([text]) - known) for text in texts) / len(texts) > 0.6
 
 
@@ -120,10 +117,8 @@ def test_held_out_synonyms_stand_in_no_training_text():
     assert len(held_out) > 40 < len(train) and all(set(re.findall("[a-z]+", s)) & new for s in held_out)
     either = "|".join(map(re.escape, held_out))
     pattern = re.compile(rf"(?<![a-z])({either})(s|es)?(?![a-z])", re.IGNORECASE)
-    common = {text for phrase in phrases() for form in phrase.forms for text in all_texts(form)}
-    common |= {text for form in own_forms()[0] for text in all_texts(form)} | train
-    common |= {q.question_text for level in LEVELS for w in islice(worlds(level, 8), 15) for q in w.questions}
-    assert not [text for text in common if pattern.search(text)]
+    asked = {q.question_text for level in LEVELS for w in islice(worlds(level, 8), 15) for q in w.questions}
+    assert not [text for text in training_texts() | train | asked if pattern.search(text)]
 
 
 def test_synonyms_are_drawn():
@@ -136,9 +131,12 @@ def test_synonyms_are_drawn():
     assert 3 < found["train"] < found["exam"]
 
 
-def test_synonyms_in_forms():
+def test_synonyms_in_forms_and_articles():
     for text, wording, *said in cases("wordings_synonyms"):
         assert {world_words._use_synonym(text, Rng(seed), wording) for seed in range(20)} == set(said), text
+    said = ["a price", "an age", "an hour count", "a unit cost", "a number of seats"]
+    assert [_with_article(text.partition(" ")[2]) for text in said] == said
+    assert _with_article("recorded supply") == "recorded supply"
 
 
 def test_exams_ask_the_questions_of_test_in_other_words():
@@ -204,12 +202,6 @@ def test_english(level, split):
     asked = [(q, w.tables.values()) for w in islice(worlds(level, 5, split, n=9), 16) for q in w.questions]
     found = [(q.question_text, bad_english(q, tables)) for q, tables in asked]
     assert [about for about in found if about[1]] == []
-
-
-def test_articles():
-    said = ["a price", "an age", "an hour count", "a unit cost", "a number of seats"]
-    assert [_with_article(text.partition(" ")[2]) for text in said] == said
-    assert _with_article("recorded supply") == "recorded supply"
 
 
 def test_splits_share_no_words():
