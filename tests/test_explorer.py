@@ -243,6 +243,7 @@ def test_any_text_survives_an_attribute_and_an_element(text):
 
 
 def test_style_sheets_are_well_formed_and_touch_nothing_outside():
+    "And dark colours are the same in both places."
     tinycss2 = pytest.importorskip("tinycss2")
     for name in ("replay.css", "page.css"):
         rules = tinycss2.parse_stylesheet(read_asset(name), skip_comments=True, skip_whitespace=True)
@@ -251,6 +252,10 @@ def test_style_sheets_are_well_formed_and_touch_nothing_outside():
         for rule in rules:
             assert name == "page.css" or rule.type != "qualified-rule" or ".sx" in tinycss2.serialize(rule.prelude)
     assert "/*" not in stylesheet("replay.css", "page.css")
+    dark = re.findall(r"\{\s*(--sx-fg0: #e6edf3;.*?)\}", read_asset("replay.css"), re.S)
+    one, two = (re.findall(r"--[\w-]+: \S+;", block) for block in dark)
+    light = re.search(r"\.sx \{\s*(--sx-fg0: #1f2328;.*?)\}", read_asset("replay.css"), re.S)[1]
+    assert one == two and re.findall(r"--[\w-]+", light) == re.findall(r"--[\w-]+", dark[0])
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="no node: apt-get install nodejs")
@@ -258,13 +263,6 @@ def test_the_script_is_valid():
     path = files("sql_env").joinpath("assets", "replay.js")
     checked = subprocess.run(["node", "--check", str(path)], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
-
-
-def test_dark_colors_are_the_same_in_both_places():
-    dark = re.findall(r"\{\s*(--sx-fg0: #e6edf3;.*?)\}", read_asset("replay.css"), re.S)
-    one, two = (re.findall(r"--[\w-]+: \S+;", block) for block in dark)
-    light = re.search(r"\.sx \{\s*(--sx-fg0: #1f2328;.*?)\}", read_asset("replay.css"), re.S)[1]
-    assert one == two and re.findall(r"--[\w-]+", light) == re.findall(r"--[\w-]+", dark[0])
 
 
 def test_the_page_has_styled_classes_only_and_forbids_everything_but_its_script():
@@ -295,21 +293,17 @@ def log(tmp_path_factory):
     return path
 
 
-def test_episodes_of_a_log_are_shown_as_they_were_played_with_questions_or_without(log):
+def test_episodes_of_a_log_are_shown_as_they_were_played(log):
     about, trajectories = read_log(log)
     for trajectory in trajectories:
         view = view_trajectory(trajectory, QS, about)
         assert view.turns == tuple(trajectory.turns) and view.note == ""
         assert view.policy == "random" and view.outcome.gold_sql
-        alone = view_trajectory(trajectory, None, about)
+        alone = view_trajectory(trajectory, None, about)  # without its questions
         assert alone.turns == view.turns and not alone.tables and "not among those" in alone.note
         episode_page_html(alone)
-
-
-def test_a_crash_and_an_unfinished_episode_can_be_shown():
-    crashed = EpisodeResult(0, "vet_clinic-12", error="ValueError: no")
-    view = view_trajectory(Trajectory(crashed, {}, []), QS)
-    assert "crashed: ValueError: no" in view.note and view.outcome is None
+    crashed = view_trajectory(Trajectory(EpisodeResult(0, "vet_clinic-12", error="ValueError: no"), {}, []), QS)
+    assert "crashed: ValueError: no" in crashed.note and crashed.outcome is None
     unfinished = Trajectory(EpisodeResult(0, "vet_clinic-12"), {}, played(MOVES[:2]).turns)
     assert view_module._to_episode_view(unfinished, questions=QS).outcome is None
 
@@ -420,14 +414,6 @@ def test_keys_reach_python_as_lines(ex):
     assert len(h.view.turns) == 1
 
 
-def test_the_next_question_has_not_been_told_anything():
-    e = EpisodeExplorer("conversations", n=4)
-    answer = next(t.action.argument for t in e._play_gold().turns if t.action[0] == "ANSWER")
-    for verb, text in (("QUERY", "SELECT 1"), ("ANSWER", answer), ("QUERY", "SELECT 1")):
-        e.play(verb, text)
-    assert len(e.human.view.turns) == 3 and e.human.episode.has_result
-
-
 @pytest.mark.parametrize("source", ["tasks", "conversations", "ambiguous", "manual"])
 def test_the_actions_follow_the_source_and_gold_can_go(source):
     e = EpisodeExplorer(source, n=12)
@@ -441,6 +427,12 @@ def test_the_actions_follow_the_source_and_gold_can_go(source):
                 box.value = turn.action.argument
                 e.human.board.buttons[turn.action.action_type, ""].click()
         assert e.human.view.outcome.verdict, (entry, e.human.view.turns)
+    if source == "conversations":  # the next question has not been told anything
+        e = EpisodeExplorer("conversations", n=4)
+        answer = next(t.action.argument for t in e._play_gold().turns if t.action[0] == "ANSWER")
+        for verb, text in (("QUERY", "SELECT 1"), ("ANSWER", answer), ("QUERY", "SELECT 1")):
+            e.play(verb, text)
+        assert len(e.human.view.turns) == 3 and e.human.episode.has_result
 
 
 def test_a_task_is_taken_back_as_well():

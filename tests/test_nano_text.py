@@ -133,14 +133,7 @@ def test_a_description_ends_with_the_question_in_tokens(question, restated):
     assert text.rpartition("\n")[2] == restated.format(**names.tokens)
 
 
-VALUES = [
-    ("SELECT 1 WHERE a = 'Bo O''Hara' OR b = 'Oslo'", "SELECT 1 WHERE a = '<|v1|>' OR b = '<|v2|>'"),
-    ("SELECT 1 WHERE a LIKE '%Oslo%'", "SELECT 1 WHERE a LIKE '%<|v2|>%'"),
-    ("SELECT 1 WHERE a = 'oslo' OR a = 'Oslo Cup'", "SELECT 1 WHERE a = 'oslo' OR a = 'Oslo Cup'"),
-]
-
-
-@pytest.mark.parametrize(("sql", "numbered"), VALUES)
+@pytest.mark.parametrize(("sql", "numbered"), cases("nano_text_values_in_sql"))
 def test_a_text_that_is_a_value_is_written_by_its_token(sql, numbered):
     names = shown("t", question="Is Bo O'Hara in Oslo?")
     assert names.numbered(sql) == numbered

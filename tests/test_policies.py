@@ -162,17 +162,7 @@ def test_oracle_finds_the_right_one_of_two_equal_questions(tmp_path):
         assert playing(OraclePolicy(both), q, db).verdict.correct
 
 
-RESULTS = [
-    ("n\n3", "3"),
-    ("a | b\n1 | x\n2 | y", "1 | x\n2 | y"),
-    ("n\n(no rows)", "[]"),
-    ("", "@last"),
-    ("n", "@last"),
-]
-CUT = ["n\n1\n... 25 rows, 20 shown", "n\nlong text... (900 characters)"]
-
-
-@pytest.mark.parametrize("result, answer", [*RESULTS, *((text, "@last") for text in CUT)])
+@pytest.mark.parametrize("result, answer", cases("policies_results"))
 def test_reading_a_result(result, answer):
     assert answer_from_result(result) == answer
 

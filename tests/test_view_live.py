@@ -11,16 +11,11 @@ from threading import Thread
 import pytest
 from test_explorer_browser import browser, open_page, picture  # noqa: F401
 
-from sql_env import GreedyPolicy, OraclePolicy, evaluate, load
+from sql_env import GreedyPolicy, OraclePolicy, evaluate
 from sql_env.view.logs import JsonlLog
 from sql_env.view.run import RunFeed, run_server
 
 N = 4
-
-
-@pytest.fixture(scope="module")
-def questions():
-    return load("bundled", split="test")
 
 
 def play(questions, folder, n=N, policy=None):
@@ -95,7 +90,8 @@ def test_a_crash_that_is_played_again_changes_its_row(questions, tmp_path):
     assert row["number"] == 0 and row["runs"][0]["state"] != "crashed"
 
 
-def test_what_the_server_answers(questions, tmp_path):
+def test_what_the_server_answers_and_that_a_web_site_can_not_read_along(questions, tmp_path):
+    "A name that points to 127.0.0.1 is not ours; nor is another port, or a frame."
     play(questions, tmp_path)
     (tmp_path / "bad.jsonl").write_text("text\n")
     with served(RunFeed([tmp_path], questions)) as port:
@@ -111,12 +107,6 @@ def test_what_the_server_answers(questions, tmp_path):
         assert "svg" in json.loads(get(port, "/schemas")[1])["film_festival"]
         for path in ("/films/99", "/films/-1", "/films/x", "/news", "/news?since=x", "/../etc/passwd", "/bad"):
             assert get(port, path)[0] == 404, path
-
-
-def test_a_web_site_can_not_read_along(questions, tmp_path):
-    "A name that points to 127.0.0.1 is not ours; nor is another port, or a frame."
-    play(questions, tmp_path)
-    with served(RunFeed([tmp_path], questions)) as port:
         for host in (f"evil.example:{port}", "evil.example", f"127.0.0.1.evil.example:{port}", "127.0.0.1:1"):
             status, text, _ = get(port, "/news?since=0", Host=host)
             assert status == 403 and "greedy" not in text

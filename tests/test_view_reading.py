@@ -7,18 +7,13 @@ from dataclasses import replace
 import pytest
 from tables import cases
 
-from sql_env import GreedyPolicy, OraclePolicy, evaluate, load
+from sql_env import GreedyPolicy, OraclePolicy, evaluate
 from sql_env.evaluation.logs import EpisodeLog, read_log
 from sql_env.evaluation.rows import Trajectory
 from sql_env.view.logs import JsonlLog, RunReader, read_runs
 from sql_env.view.run import RowMaker, run_page_html, write_run_page
 
 N = 6
-
-
-@pytest.fixture(scope="module")
-def questions():
-    return load("bundled", split="test")
 
 
 @pytest.fixture(scope="module")

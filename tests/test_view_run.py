@@ -12,7 +12,7 @@ from zlib import decompress
 import pytest
 from test_explorer_browser import browser, open_page, picture, script  # noqa: F401
 
-from sql_env import ChatPolicy, OraclePolicy, evaluate, load
+from sql_env import ChatPolicy, OraclePolicy, evaluate
 from sql_env.evaluation.rows import FAILURES
 from sql_env.policies.requests import Completion
 from sql_env.view import run as view_run
@@ -53,11 +53,6 @@ class Talker:
         ]
         usage = dict(prompt_tokens=900 + 10 * said, completion_tokens=20, seconds=0.5)
         return Completion(dict(role="assistant", **turns[min(said, 2)]), usage, stop_reason="tool_calls")
-
-
-@pytest.fixture(scope="module")
-def questions():
-    return load("bundled", split="test")
 
 
 @pytest.fixture(scope="module")
@@ -130,20 +125,17 @@ def test_without_questions_text_and_gold_come_from_the_log_and_a_frame_reaches_n
     assert 'sandbox="allow-scripts"' in html and "allow-same-origin" not in html
 
 
-def test_runs_of_other_lengths_stand_side_by_side(questions, logs, tmp_path):
-    log = tmp_path / "oracle.jsonl"
-    evaluate(questions, OraclePolicy(questions), 6, log=log, progress=False, robust=False)
-    rows = data_of(run_page_html(read_runs([logs[0], log]), questions))["rows"]
-    assert len(rows) == N and rows[0]["runs"][1] and rows[N - 1]["runs"][1] is None
-
-
-def test_names_are_never_equal_and_a_log_that_is_named_twice_is_read_once(logs, tmp_path):
+def test_names_are_never_equal_a_log_is_read_once_and_runs_may_have_other_lengths(questions, logs, tmp_path):
     for folder in ("a", "b"):
         shutil.copytree(logs[0].parent, tmp_path / folder)
     assert len({run.name for run in read_runs([tmp_path])}) == 4
     assert len(read_runs([logs[0], logs[0], *logs])) == 2
     with pytest.raises(ValueError, match="no run"):
         run_page_html([])
+    log = tmp_path / "oracle.jsonl"
+    evaluate(questions, OraclePolicy(questions), 6, log=log, progress=False, robust=False)
+    rows = data_of(run_page_html(read_runs([logs[0], log]), questions))["rows"]
+    assert len(rows) == N and rows[0]["runs"][1] and rows[N - 1]["runs"][1] is None
 
 
 def test_steps_of_messages_with_shots_nudges_and_parallel_calls():
@@ -187,26 +179,20 @@ def test_episodes_are_read_one_by_one_and_packed_in_chunks(logs):
     assert "<article" not in "".join(json.dumps(unpack(part, "films")) for part in chunks)  # data, not HTML
 
 
-def test_failures_are_counted_for_terminal_and_chips(logs, tmp_path):
-    maker = view_run.RowMaker(read_runs(logs))
-    write_run_page(tmp_path / "runs.html", maker)
-    rows = data_of((tmp_path / "runs.html").read_text())["rows"]
-    kinds = Counter(row["runs"][0]["fail"] for row in rows)
+def test_failures_are_counted_for_terminal_and_chips_and_an_old_page_stays_if_a_new_one_fails(logs, tmp_path):
+    maker, page = view_run.RowMaker(read_runs(logs)), tmp_path / "runs.html"
+    write_run_page(page, maker)
+    text = page.read_text()
+    kinds = Counter(row["runs"][0]["fail"] for row in data_of(text)["rows"])
     assert dict(maker.failures[0]) == {kind: n for kind, n in kinds.items() if kind}
     assert maker.failures[0] and set(maker.failures[0]) <= FAILURES.keys()
-
-
-def test_an_old_page_stays_if_a_new_one_can_not_be_made(logs, tmp_path):
-    [run] = read_runs([logs[0]])
-    page = tmp_path / "runs.html"
-    page.write_text("old")
 
     def read(place):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_run_page(page, view_run.RowMaker([replace(run, read=read)]))
-    assert page.read_text() == "old" and list(tmp_path.iterdir()) == [page]
+        write_run_page(page, view_run.RowMaker([replace(read_runs([logs[0]])[0], read=read)]))
+    assert page.read_text() == text and list(tmp_path.iterdir()) == [page]
 
 
 def until(page, condition):
