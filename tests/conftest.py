@@ -83,6 +83,13 @@ def root() -> Path:
 
 
 @pytest.fixture(scope="session")
+def questions():
+    from made_sets import bundled
+
+    return bundled()
+
+
+@pytest.fixture(scope="session")
 def spider_path() -> Path:
     path = Path(os.environ.get("SQL_ENV_SPIDER") or ROOT.parent / "shared" / "spider")
     if not (path / "dev.json").is_file():
