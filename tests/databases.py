@@ -31,6 +31,15 @@ def memory(image):
     return con
 
 
+def in_threads(work, n):
+    "Runs `work` with the numbers below `n`, in a thread each."
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(n)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+
+
 def kind(f, *args):
     "The kind of the `QueryError` that a call raises."
     with pytest.raises(QueryError) as e:
