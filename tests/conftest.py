@@ -195,8 +195,8 @@ def sql_env(run_command, monkeypatch, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def questions():
-    "Of the bundled split that nothing is trained on; a module may have its own."
+def unseen():
+    "Of the bundled split that nothing is trained on."
     from sql_env.sources.loading import load
 
     return load("bundled", split="test")

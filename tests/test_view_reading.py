@@ -17,12 +17,12 @@ N = 6
 
 
 @pytest.fixture(scope="module")
-def good(questions, tmp_path_factory):
+def good(unseen, tmp_path_factory):
     "Logs of two policies."
     folder = tmp_path_factory.mktemp("good")
-    for policy in (GreedyPolicy(), OraclePolicy(questions)):
+    for policy in (GreedyPolicy(), OraclePolicy(unseen)):
         log = folder / f"{policy.name}.jsonl"
-        evaluate(questions, policy, N, log=log, progress=False, robust=False)
+        evaluate(unseen, policy, N, log=log, progress=False, robust=False)
     return folder
 
 
@@ -129,10 +129,10 @@ def test_a_log_that_is_written_now_is_seen_with_its_episodes_so_far(good, tmp_pa
         assert len(reader.runs[0].episodes) == n and not reader.skipped
 
 
-def test_a_file_that_is_gone_is_named_and_its_episodes_show_what_is_known(folder, questions):
+def test_a_file_that_is_gone_is_named_and_its_episodes_show_what_is_known(folder, unseen):
     reader = read_now(folder)
     runs = reader.runs
     (folder / "greedy.jsonl").unlink()
     reader.update()
-    row = RowMaker(runs, questions).row([0, 0])
+    row = RowMaker(runs, unseen).row([0, 0])
     assert row.row["runs"][0]["state"] == "wrong" and len(row.films[0]["steps"]) == 1

@@ -34,10 +34,10 @@ class Talker:
 
     name, settings, model, base_url = "talker", {}, "talker-1", ""
 
-    def __init__(self, questions, right=2):
-        self.gold = {q.question_text: q.gold_sql for q in questions}
+    def __init__(self, unseen, right=2):
+        self.gold = {q.question_text: q.gold_sql for q in unseen}
         self.right = right
-        self.number = {q.question_text: i for i, q in enumerate(questions)}
+        self.number = {q.question_text: i for i, q in enumerate(unseen)}
 
     def complete(self, messages, tools, seed):
         asked = next(q for q in self.gold if messages[1]["content"].startswith(q))
@@ -56,19 +56,19 @@ class Talker:
 
 
 @pytest.fixture(scope="module")
-def logs(questions, tmp_path_factory):
-    "Logs of two models on the same some questions."
+def logs(unseen, tmp_path_factory):
+    "Logs of two models on the same questions."
     folder = tmp_path_factory.mktemp("runs")
     for name, right in (("first", 2), ("second", 3)):
-        policy = ChatPolicy(Talker(questions, right), name=f"maker/{name}-of-a-long-name", price=(1, 2))
-        evaluate(questions, policy, N, log=folder / f"{name}.jsonl", progress=False, robust=False)
+        policy = ChatPolicy(Talker(unseen, right), name=f"maker/{name}-of-a-long-name", price=(1, 2))
+        evaluate(unseen, policy, N, log=folder / f"{name}.jsonl", progress=False, robust=False)
     return folder / "first.jsonl", folder / "second.jsonl"
 
 
 @pytest.fixture(scope="module")
-def page_file(questions, logs, tmp_path_factory):
+def page_file(unseen, logs, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "runs.html"
-    path.write_text(run_page_html(read_runs(logs), questions), encoding="utf-8")
+    path.write_text(run_page_html(read_runs(logs), unseen), encoding="utf-8")
     return path
 
 
@@ -125,7 +125,7 @@ def test_without_questions_text_and_gold_come_from_the_log_and_a_frame_reaches_n
     assert 'sandbox="allow-scripts"' in html and "allow-same-origin" not in html
 
 
-def test_names_are_never_equal_a_log_is_read_once_and_runs_may_have_other_lengths(questions, logs, tmp_path):
+def test_names_are_never_equal_a_log_is_read_once_and_runs_may_have_other_lengths(unseen, logs, tmp_path):
     for folder in ("a", "b"):
         shutil.copytree(logs[0].parent, tmp_path / folder)
     assert len({run.name for run in read_runs([tmp_path])}) == 4
@@ -133,8 +133,8 @@ def test_names_are_never_equal_a_log_is_read_once_and_runs_may_have_other_length
     with pytest.raises(ValueError, match="no run"):
         run_page_html([])
     log = tmp_path / "oracle.jsonl"
-    evaluate(questions, OraclePolicy(questions), 6, log=log, progress=False, robust=False)
-    rows = data_of(run_page_html(read_runs([logs[0], log]), questions))["rows"]
+    evaluate(unseen, OraclePolicy(unseen), 6, log=log, progress=False, robust=False)
+    rows = data_of(run_page_html(read_runs([logs[0], log]), unseen))["rows"]
     assert len(rows) == N and rows[0]["runs"][1] and rows[N - 1]["runs"][1] is None
 
 
@@ -277,11 +277,11 @@ def test_on_a_phone_nothing_is_cut(browser, page_file, scheme):  # noqa: F811
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_of_ten_thousand_episodes_only_what_is_looked_at_is_unpacked(browser, questions, logs, tmp_path):  # noqa: F811
+def test_of_ten_thousand_episodes_only_what_is_looked_at_is_unpacked(browser, unseen, logs, tmp_path):  # noqa: F811
     [run] = read_runs([logs[0]])
     episodes = [replace(run.episodes[i % N], episode_index=i) for i in range(10_000)]
     many = replace(run, episodes=episodes, read=lambda place: run.read(place % N))
-    assert write_run_page(tmp_path / "runs.html", view_run.RowMaker([many], questions)) < 12_000_000
+    assert write_run_page(tmp_path / "runs.html", view_run.RowMaker([many], unseen)) < 12_000_000
     page, errors = opened(browser, tmp_path / "runs.html", run_first=script("count_unpacked"))
     chunks_of_rows = page.evaluate("window.unpacked")
     assert chunks_of_rows == page.locator("[data-pack=rows]").count() <= 21
@@ -303,7 +303,7 @@ def test_of_ten_thousand_episodes_only_what_is_looked_at_is_unpacked(browser, qu
 
 
 @pytest.mark.slow
-def test_the_script_draws_an_episode_as_python_does(browser, questions, logs, page_file):  # noqa: F811
+def test_the_script_draws_an_episode_as_python_does(browser, unseen, logs, page_file):  # noqa: F811
     "Part by part: text, the steps of each table of the schema, and marked cells."
     run, look = read_runs(logs)[0], script("drawn")
     page, errors = opened(browser, page_file)
@@ -312,8 +312,8 @@ def test_the_script_draws_an_episode_as_python_does(browser, questions, logs, pa
     assert {states[i] for i in places} == {"right", "wrong", "crashed"}
     for place in places:
         played = run.read(place)
-        question = questions.get(played.episode.question_id)
-        tables = questions.database(question.database_name).infos
+        question = unseen.get(played.episode.question_id)
+        tables = unseen.database(question.database_name).infos
         view = view_logged(played, run.about, run.name, question, tables)
         page.evaluate(f"location.hash = '#e{place}'")
         until(page, f"location.hash === '#e{place}' && document.querySelector('#rx-stage article')")
