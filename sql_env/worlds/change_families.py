@@ -107,7 +107,7 @@ def _person(s: Sampler, namesake: bool = False) -> _Person:
     ]
     if not single:
         raise DraftRejected("nobody like that")
-    row = s.rng.choice(single)
+    row = s.choice(single)
     return _Person(table, names[row], emails[row])
 
 # %% ../../nbs/worlds/12_change_families.ipynb #3d8572aa
@@ -118,9 +118,7 @@ def _named(s: Sampler, role: str, n: int = 1) -> list[tuple[str, str]]:
     single = [name for name in names if names.count(name) == 1]
     if len(single) < n:
         raise DraftRejected("too few names")
-    return [
-        (name, f"{table.label.name} = {_sql_literal(name)}") for name in s.rng.sample(single, n)
-    ]
+    return [(name, f"{table.label.name} = {_sql_literal(name)}") for name in s.sample(single, n)]
 
 # %% ../../nbs/worlds/12_change_families.ipynb #13678cd7
 def _states(s: Sampler) -> tuple[_Table, str, tuple[str, ...], str]:
@@ -145,7 +143,7 @@ def _whole_number(s: Sampler, table: _Table) -> _WorldColumn:
     ]
     if not whole:
         raise DraftRejected("no whole numbers")
-    return s.rng.choice(whole)
+    return s.choice(whole)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #0ff0abce
 def _day_without(s: Sampler, live: str) -> tuple[str, _Phrase]:
@@ -157,7 +155,7 @@ def _day_without(s: Sampler, live: str) -> tuple[str, _Phrase]:
     quiet = sorted({day for day, state in pairs if state != live} - busy)
     if not quiet:
         raise DraftRejected("something is under way on all days")
-    day = s.rng.choice(quiet)
+    day = s.choice(quiet)
     return f"{events.date.name} = {_sql_literal(day)}", _Phrase(
         ("dated {day}", "of {day}"), slots=dict(day=day)
     )
@@ -170,7 +168,7 @@ _NOTHING_SHARE = 0.4  # of the tasks of families that have such, those where not
 def _cancel_where(s: Sampler) -> _ChangeDraft:
     "Those that are under way and fit a condition are called off; others that look like it stay."
     events, state, (live, look, done, off), text = _states(s)
-    nothing = s.rng.chance(_NOTHING_SHARE)
+    nothing = s.chance(_NOTHING_SHARE)
     cond, phrase = _day_without(s, live) if nothing else _some(s, events)
     cancel = _setter(events, state, off, cond)
     wrong = (cancel(), cancel(f"{state} LIKE '%' || {live} || '%'"), cancel(f"{state} <> {done}"))
@@ -189,7 +187,7 @@ def _cancel_where(s: Sampler) -> _ChangeDraft:
 def _hand_over(s: Sampler) -> _ChangeDraft:
     "What one person has under way goes to another; one of them has a namesake."
     events, state, (live, *_), text = _states(s)
-    nothing = s.rng.chance(_NOTHING_SHARE)
+    nothing = s.chance(_NOTHING_SHARE)
     old, new = _person(s, namesake=not nothing), _person(s)
     if old.name == new.name:
         raise DraftRejected("the same name")
@@ -240,7 +238,7 @@ def _merge_one(s: Sampler) -> _ChangeDraft:
     twice = sorted({i for i, email in enumerate(emails) if emails.count(email) == 2})
     if not twice:
         raise DraftRejected("nobody was entered twice")
-    row = s.rng.choice(twice)
+    row = s.choice(twice)
     person = _Person(members, names[row], emails[row])
     first, last = (
         _key_of(members, person.where, f"{f}({members.key.name})") for f in ("MIN", "MAX")
@@ -281,7 +279,7 @@ def _archive(s: Sampler) -> _ChangeDraft:
     notes, closed = s.table("remark"), s.table("closed")
     day, key = events.date.name, events.key.name
     days = sorted(events.data[day])
-    year = days[len(days) * s.rng.randint(20, 60) // 100][:4]
+    year = days[len(days) * s.randint(20, 60) // 100][:4]
     columns = ", ".join(column.name for column in events.columns)
     owner = _reference_column(notes, "event").name
 
@@ -305,8 +303,8 @@ _PERCENTS = (10, 20, 25)
 @_change
 def _raise_by(s: Sampler) -> _ChangeDraft:
     "Whole numbers that are too low go up by a percentage, rounded; who has left is not meant."
-    table = s.table(s.rng.choice(("member", "thing", "event", "group")))
-    column, percent = _whole_number(s, table), s.rng.choice(_PERCENTS)
+    table = s.table(s.one_of("member", "thing", "event", "group"))
+    column, percent = _whole_number(s, table), s.choice(_PERCENTS)
     cond, phrase = _some(s, table, column)
     stayed = f"{table.first_column('left').name} IS NULL" if table.role == "member" else ""
     value = f"CAST(ROUND({column.name} * {1 + percent / 100:g}) AS INTEGER)"
@@ -326,7 +324,7 @@ def _transfer(s: Sampler) -> _ChangeDraft:
     has = groups.data[fund.name][groups.data[groups.label.name].index(giver)]
     if has < 20:
         raise DraftRejected("too little money")
-    amount = s.rng.randint(10, has)
+    amount = s.randint(10, has)
     gold = (
         _update(groups, one, **{fund.name: f"{fund.name} - {amount}"}),
         _update(groups, two, **{fund.name: f"{fund.name} + {amount}"}),
@@ -343,16 +341,16 @@ def _set_share(s: Sampler) -> _ChangeDraft:
     groups, things, shares = s.table("group"), s.table("thing"), s.table("share")
     columns = [column.name for column in shares.columns]
     held = {(g, t): n for g, t, n in zip(*(shares.data[c] for c in columns))}
-    nothing = s.rng.chance(_NOTHING_SHARE)
-    if nothing or s.rng.chance(0.5):
-        pair = s.rng.choice([*held])
+    nothing = s.chance(_NOTHING_SHARE)
+    if nothing or s.chance(0.5):
+        pair = s.choice([*held])
     else:
-        pair = s.rng.randint(1, groups.n_rows), s.rng.randint(1, things.n_rows)
+        pair = s.randint(1, groups.n_rows), s.randint(1, things.n_rows)
     group, thing = (t.data[t.label.name][i - 1] for t, i in zip((groups, things), pair))
     one, two = (
         f"{t.label.name} = {_sql_literal(n)}" for t, n in ((groups, group), (things, thing))
     )
-    amount = held[pair] if nothing else s.rng.randint(41, 90)
+    amount = held[pair] if nothing else s.randint(41, 90)
     gold = (
         f"INSERT INTO {shares.name} ({', '.join(columns)}) "
         f"VALUES ({_key_of(groups, one)}, {_key_of(things, two)}, {amount}) "
@@ -375,7 +373,7 @@ def _delete_left(s: Sampler) -> _ChangeDraft:
     days = sorted(day for day in members.data[left] if day)
     if not days:
         raise DraftRejected("nobody left")
-    year = days[len(days) * s.rng.randint(20, 60) // 100][:4]
+    year = days[len(days) * s.randint(20, 60) // 100][:4]
     gone = f"SELECT {members.key.name} FROM {members.name} WHERE {left} < '{year}-01-01'"
     owner, about = _reference_column(events, "member").name, _reference_column(notes, "event").name
     theirs = f"SELECT {events.key.name} FROM {events.name} WHERE {owner} IN ({gone})"
@@ -427,8 +425,8 @@ def _rename_code(s: Sampler) -> _ChangeDraft:
     bands, things, events, closed = (s.table(role) for role in ("band", "thing", "event", "closed"))
     code, title = bands.columns
     codes = bands.data[code.name]
-    old = s.rng.choice(codes[:4])
-    new = s.rng.choice([f"{old[0]}{i}" for i in range(10, 40) if f"{old[0]}{i}" not in codes])
+    old = s.choice(codes[:4])
+    new = s.choice([f"{old[0]}{i}" for i in range(10, 40) if f"{old[0]}{i}" not in codes])
     was, is_now = _sql_literal(old), _sql_literal(new)
     users = [(t, t.first_column("band").name) for t in (things, events, closed)]
     moved = tuple(_update(t, f"{c} = {was}", **{c: is_now}) for t, c in users)
@@ -449,9 +447,9 @@ def _enter(s: Sampler) -> _ChangeDraft:
     events, state, (live, *_), text = _states(s)
     things, person = s.table("thing"), _person(s, namesake=True)
     thing, named = _named(s, "thing")[0]
-    day = f"2025-{s.rng.randint(1, 12):02}-{s.rng.randint(1, 28):02}"
+    day = f"2025-{s.randint(1, 12):02}-{s.randint(1, 28):02}"
     number = _whole_number(s, events)
-    amount = s.rng.choice([v for v in events.data[number.name] if v is not None])
+    amount = s.choice([v for v in events.data[number.name] if v is not None])
     values = {
         _reference_column(events, "member").name: person.key,
         _reference_column(events, "thing").name: _key_of(things, named),
@@ -500,7 +498,7 @@ def _fill_contact(s: Sampler) -> _ChangeDraft:
 @_change
 def _swap(s: Sampler) -> _ChangeDraft:
     "Two rows have each other's values in a column."
-    table = s.table(s.rng.choice(("thing", "group")))
+    table = s.table(s.one_of("thing", "group"))
     column = s.column(table, "number", "category", "date", complete=True)
     (first, one), (second, two) = _named(s, table.role, 2)
 

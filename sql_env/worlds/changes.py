@@ -120,7 +120,7 @@ class _Extender:
             for column in table.columns_of("category"):
                 values = table.data[column.name]
                 for i in self.rng.sample(range(table.n_rows), table.n_rows // 6):
-                    place, value = self.rng.choice((0, 1)), values[i]
+                    place, value = self.rng.one_of(0, 1), values[i]
                     if (
                         value and " " not in value
                     ):  # a longer text stands in a sentence all the same
@@ -132,7 +132,7 @@ class _Extender:
                 values = table.data[column.name]
                 for i in self.rng.sample(range(table.n_rows), table.n_rows // 3):
                     if isinstance(values[i], str):
-                        values[i] = values[i][:4] + self.rng.choice(("-01-01", "-12-31"))
+                        values[i] = values[i][:4] + self.rng.one_of("-01-01", "-12-31")
                     elif values[i] is not None:
                         values[i] = type(values[i])(_plain_number(values[i]))
 
@@ -164,9 +164,7 @@ class _Extender:
         owners = events.data[_reference_column(events, "member").name]
         for row, place in zip(2 * self.known, rng.sample(range(events.n_rows), 30)):
             owners[place] = row + 1
-        contacts = [
-            rng.choice((phones[owner - 1], None, "", rng.choice(phones))) for owner in owners
-        ]
+        contacts = [rng.one_of(phones[owner - 1], None, "", rng.choice(phones)) for owner in owners]
         self.column(events, "contact", "contact", contacts)
 
     def bands(self) -> None:
@@ -337,7 +335,7 @@ class ChangeWorld(_GeneratedWorld):
 
     def draft(self, family: str, key: tuple) -> tuple[_ChangeDraft, Sampler]:
         "The draft of a family for a key of random numbers; raises `DraftRejected`."
-        sampler = Sampler(self.tables, Rng("change", self.level, self.seed, *key), self.level + 2)
+        sampler = Sampler(self.tables, "change", self.level, self.seed, *key)
         draft = self.makers[family](sampler)
         _check(self._con, draft)
         return draft, sampler
@@ -441,7 +439,7 @@ def twins(
 # %% ../../nbs/worlds/13_changes.ipynb #b7080b99
 def _says(s: Sampler, part: float, refuse: float) -> str:
     "What the policy says to a task: part, refuse or free."
-    x = s.rng.random()
+    x = s.random()
     return "part" if x < part else "refuse" if x < part + refuse else "free"
 
 # %% ../../nbs/worlds/13_changes.ipynb #21e2b9b3
@@ -504,7 +502,7 @@ def _own_branch(s: Sampler) -> _ChangeDraft:
 def _settled(s: Sampler) -> _ChangeDraft:
     "What is settled is never changed; numbers of other events go up."
     events, state, (live, _, done, _), text = _states(s)
-    column, percent, said = _whole_number(s, events), s.rng.choice(_PERCENTS), _says(s, 0.55, 0.2)
+    column, percent, said = _whole_number(s, events), s.choice(_PERCENTS), _says(s, 0.55, 0.2)
     cond, phrase = _some(s, events, column)
     value = f"CAST(ROUND({column.name} * {1 + percent / 100:g}) AS INTEGER)"
     raised = _setter(events, column.name, value, cond)
@@ -528,7 +526,7 @@ def _ask_first(s: Sampler) -> _ChangeDraft:
     said = _says(s, 0.4, 0.2)
     rows = zip(events.data[events.date.name], events.data[state])
     days = sorted((day for day, now in rows if now == live[1:-1]), reverse=True)
-    wanted = s.rng.randint(3, 8) if said == "free" else s.rng.randint(12, 30)
+    wanted = s.randint(3, 8) if said == "free" else s.randint(12, 30)
     if len(days) < wanted:
         raise DraftRejected("too few are under way")
     day = days[wanted - 1]
@@ -574,7 +572,7 @@ class PolicyWorld(ChangeWorld):
     def _draw_tables(self) -> dict[str, _Table]:
         tables = super()._draw_tables()
         if self.orders:
-            s, rng = Sampler(tables, Rng(0), self.level), Rng("orders", self.level, self.seed)
+            s, rng = Sampler(tables, 0), Rng("orders", self.level, self.seed)
             _, _, (_, _, done, off), state = _states(s)
             slots = s.words | dict(state=state, off=off[1:-1], done=done[1:-1])
 
@@ -599,7 +597,7 @@ def _change_those(s: Sampler, asked: Sequence[Any]) -> _ChangeDraft:
     events, state, (live, _, _, off), text = _states(s)
     if asked[-1].state.base.table is not events:
         raise DraftRejected("nothing that is called off")
-    wording = s.rng.choice(("cancel_those", "undo_those"))
+    wording = s.one_of("cancel_those", "undo_those")
     old, new = (live, off) if wording == "cancel_those" else (off, live)
     change = _setter(events, state, new, f"{state} = {old}")
     slots = dict(state=text, old=old[1:-1], new=new[1:-1])
@@ -615,7 +613,7 @@ class FollowUpWorld(ChangeWorld):
     n: int = 4  # conversations, at most
 
     def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
-        s = Sampler(self.tables, Rng("those", self.level, self.seed), self.level + 2)
+        s = Sampler(self.tables, "those", self.level, self.seed)
         for _ in range(90 * self.n):
             yield partial(self._talk, s, con)
 

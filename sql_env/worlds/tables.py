@@ -30,7 +30,7 @@ def _numbers(rng: Rng, n: int, about: dict) -> list:
     "Numbers in a random part of the range that the vocabulary gives."
     low, high = about["range"]
     high = low + (high - low) * rng.randint(40, 100) // 100
-    step = rng.choice((1, 1, 1, 5))
+    step = rng.one_of(1, 1, 1, 5)
     if high - low < 150:
         step = 1
     is_skewed, random = rng.chance(0.5), rng.random
@@ -57,7 +57,7 @@ def _dates(rng: Rng, n: int, first_year: int = 2014, last_year: int = 2024) -> l
 # %% ../../nbs/worlds/02_tables.ipynb #a7c3f217
 def _flags(rng: Rng, n: int) -> list:
     "Yes or no, written in one of three ways."
-    yes, no = rng.choice(((1, 0), ("Y", "N"), ("yes", "no")))
+    yes, no = rng.one_of((1, 0), ("Y", "N"), ("yes", "no"))
     probability = 0.2 + 0.6 * rng.random()
     return [yes if rng.random() < probability else no for _ in range(n)]
 
@@ -491,7 +491,7 @@ def _add_self_reference(b: _TableBuilder) -> None:
 # %% ../../nbs/worlds/02_tables.ipynb #adca1a84
 def _add_archive(b: _TableBuilder) -> None:
     "An old copy of a table with fewer rows and other numbers."
-    old = b.tables[b.rng.choice(("member", "thing"))]
+    old = b.tables[b.rng.one_of("member", "thing")]
     words = load_vocabulary()["words"]["archive"]
     singular = f"{b.rng.choice(words)} {old.singular}"
     copy = _Table("archive", singular, b.namer.table_name(singular), old.n_rows * 2 // 3)
@@ -510,7 +510,7 @@ def _add_distractor(b: _TableBuilder) -> None:
     "A table of another field of life."
     fields = load_vocabulary()["fields"].values()
     other = b.rng.choice([field for field in fields if field is not b.field])
-    role = b.rng.choice(("group", "thing"))
+    role = b.rng.one_of("group", "thing")
     table = _make_entities(b, role, other, dict(number=2, category=1))
     b.tables[f"distractor{len(b.tables)}"] = table
 

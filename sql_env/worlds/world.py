@@ -43,6 +43,7 @@ from sql_env.worlds.words import (
     SPLITS,
     NameMix,
     Rng,
+    _lists,
     _load_synonyms,
     _Phrase,
     _pluralize,
@@ -133,7 +134,7 @@ def _try_family(
         return None
     sql = str(draft.query)
     rows = con.execute(sql).fetchall()
-    if not _is_answerable(rows, draft.slots, row_counts) or not _passes_thinning(rows, sampler.rng):
+    if not _is_answerable(rows, draft.slots, row_counts) or not _passes_thinning(rows, sampler):
         return None
     if draft.tie_check:
         values = [row[0] for row in con.execute(str(draft.tie_check))]
@@ -142,13 +143,15 @@ def _try_family(
     return _AnsweredDraft(family, draft, sql, rows)
 
 # %% ../../nbs/worlds/08_world.ipynb #bd7899ca
-def _ask_families(sampler: Sampler, con: apsw.Connection, n: int) -> list[_AnsweredDraft]:
+def _ask_families(
+    sampler: Sampler, con: apsw.Connection, level: int, n: int
+) -> list[_AnsweredDraft]:
     "At most `n` questions with different SQL."
-    families = [family for family in FAMILIES.values() if family.level == sampler.level]
+    families = [FAMILIES[name] for name in _lists()["families"][str(level)]]
     row_counts = frozenset(table.n_rows for table in sampler.tables.values())
     found: dict[str, _AnsweredDraft] = {}
     for _ in range(max(3, n)):
-        for family in sampler.rng.shuffled(families):
+        for family in sampler.shuffled(families):
             if len(found) >= n:
                 return list(found.values())
             tries = (_try_family(family, sampler, con, row_counts) for _ in range(6))
@@ -392,8 +395,8 @@ class World(_GeneratedWorld):
         return f"{key}:{self.size}:{tuple(self.mix)}"
 
     def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
-        sampler = Sampler(self.tables, Rng("questions", self._key), self.level)
-        answered = _drop_unstable(_ask_families(sampler, con, self.n), con)
+        sampler = Sampler(self.tables, "questions", self._key)
+        answered = _drop_unstable(_ask_families(sampler, con, self.level, self.n), con)
         for i, a in enumerate(answered, 1):
             yield partial(self._worded, i, a, sampler.words | self._words | a.draft.slots)
 
