@@ -326,6 +326,7 @@ class AmbiguousWorld(_GeneratedWorld):
     "A database with columns that share words and rows that share names; a draft has all readings of its question."
 
     called, prefix, options = "ambiguous worlds", "ambiguous", ("unanswerable", "ambiguous")
+    marks = dict(unanswerable="_{:g}", ambiguous="_vague{:g}")
     level: int = 1  # of the tables, 1 to 3
     n: int = 6  # questions, at most
     ambiguous: float = 0.3  # share of the others that can be read in several ways
@@ -358,13 +359,6 @@ class AmbiguousWorld(_GeneratedWorld):
         form = load_wordings("ambiguity")[draft.wording]._replace(slots=draft.slots)
         text = form.draw(self._scene)
         return self._question(text, **_gold_of(draft, answers)), draft
-
-    @property
-    def name(self) -> str:
-        "Its name, also of its file."
-        lacking = "" if self.unanswerable == 0.02 else f"_{self.unanswerable:g}"
-        vague = "" if self.ambiguous == 0.3 else f"_vague{self.ambiguous:g}"
-        return f"{super().name}{lacking}{vague}"
 
     @property
     def readings(self) -> dict[str, dict[str, str]]:

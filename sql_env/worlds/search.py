@@ -206,6 +206,7 @@ class WideWorld(_GeneratedWorld):
     """
 
     called, prefix, levels = "wide worlds", "wide", range(30, 100_001)
+    marks = dict(n="_{}")
     n_tables: int = 1000
     n: int = 20  # questions, at most
 
@@ -287,11 +288,6 @@ class WideWorld(_GeneratedWorld):
             tables_involved=tuple(sorted(used)),
         )
         return question, (branch, i)
-
-    @property
-    def name(self) -> str:
-        "Its name, also of its file."
-        return super().name + ("" if self.n == 20 else f"_{self.n}")
 
 # %% ../../nbs/worlds/11_search.ipynb #c415ae47
 class _Rule(NamedTuple):

@@ -280,6 +280,7 @@ class _GeneratedWorld(ABC):
         Collection[str]
     ] = ()  # splits with held-out words that it has besides the usual ones
     options: ClassVar[Sequence[str]] = ()  # that `load` takes besides split, level, n and seed
+    marks: ClassVar[dict[str, str]] = {}  # how options that are not the usual ones show in the name
     source: ClassVar["_WorldSource"]  # of `load`
 
     seed: int  # its range says the split
@@ -345,8 +346,11 @@ class _GeneratedWorld(ABC):
 
     @property
     def name(self) -> str:
-        "Its name, also of its file."
-        return f"{self.prefix}_{self.level}_{self.seed}"
+        "Its name, also of its file; options that are not the usual ones leave their mark in it."
+        usual = {f.name: f.default for f in fields(self)}
+        own = {name: getattr(self, name) for name in self.marks}
+        marks = (self.marks[name].format(v) for name, v in own.items() if v != usual[name])
+        return f"{self.prefix}_{self.level}_{self.seed}{''.join(marks)}"
 
     @cached_property
     def database(self) -> Database:
