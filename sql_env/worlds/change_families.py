@@ -206,10 +206,10 @@ def _cancel_where(s: _TaskSampler) -> _ChangeDraft:
     nothing = s.chance(_NOTHING_SHARE)
     cond, phrase = _day_without(s) if nothing else _some(s, s.events)
     cancel = _setter(s.events, s.state, s.off, cond)
-    wrong = (cancel(), cancel(s.looks_live), cancel(f"{s.state} <> {s.done}"))
-    wrong = wrong[: 1 if nothing else 3]
-    slots = dict(cond=phrase)
-    return _ChangeDraft(cancel(s.is_live), (s.events,), slots, wrong, not nothing, nothing)
+    wrong: tuple = (cancel(), cancel(s.looks_live), cancel(f"{s.state} <> {s.done}"))
+    gold, slots = cancel(s.is_live), dict(cond=phrase)
+    wrong = wrong[:1] if nothing else wrong
+    return _ChangeDraft(gold, (s.events,), slots, wrong, not nothing, nothing)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #de9db8fa
 @_change

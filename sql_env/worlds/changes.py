@@ -45,6 +45,7 @@ from .tables import _build_tables, _Table, _TableBuilder, _WorldColumn
 from .words import EXAMS, Rng, _lists, _Phrase, _split_of, load_wordings
 from sql_env.worlds.world import (
     _GeneratedWorld,
+    _Tries,
     sql_skeleton,
 )
 
@@ -61,11 +62,12 @@ def _redraw_rows(tables: dict[str, _Table], rng: Rng) -> None:
                 table.data[column.name] = [rng.choice(values) for _ in values]
 
 # %% ../../nbs/worlds/13_changes.ipynb #94948439
-class _Extender:
-    "Adds tables and columns to a world: `b.rng` draws what is the same for all its rows, `rng` the rows."
+class _Extender(Rng):
+    "Adds tables and columns to a world, whose builder `b` draws what is the same for all rows, and itself the rows."
 
-    def __init__(self, b: _TableBuilder, rng: Rng):
-        self.b, self.rng, self.tables = b, rng, b.tables
+    def __init__(self, b: _TableBuilder, *key: Any):
+        super().__init__(*key)
+        self.b, self.tables = b, b.tables
         self.known: list[int] = []  # rows of members that were entered twice or share a name
 
     def word(self, kind: str) -> str:
@@ -82,31 +84,10 @@ class _Extender:
             _WorldColumn(name, text, kind, about | dict(rule=rule.replace("%s", name))), values
         )
 
-    def reference(
-        self, table: _Table, target: _Table, values: list, key: _WorldColumn, rule: str = ""
-    ) -> _WorldColumn:
-        "A new column that points to a key."
-        name = self.b.namer.key_name(target.singular)
-        kind = "ref" if key.kind == "key" else "band"
-        about, points_to = dict(rule=rule), f"{target.name}({key.name})"
-        return table.add(
-            _WorldColumn(name, target.singular, kind, about, False, points_to, target.role), values
-        )
-
-    def table(self, role: str, singular: str, n: int, has_key: bool = True) -> _Table:
-        "A new table, with a key where it has one of its own."
-        table = self.tables[role] = _Table(role, singular, self.b.namer.table_name(singular), n)
-        if has_key:
-            table.add(
-                _WorldColumn(self.b.namer.key_name(singular), f"{singular} id", "key"),
-                list(range(1, n + 1)),
-            )
-        return table
-
-    def enter_twice(self, members: _Table, fresh: Sequence[str]) -> None:
+    def enter_twice(self, members: _Table, email: str) -> None:
         "Some people entered twice, in other rows with the same name and address, and some who only share a name."
-        names, addresses = members.data[members.label.name], members.data[fresh[0]]
-        rows = self.known = self.rng.sample(range(members.n_rows), 15)
+        names, addresses = members.data[members.label.name], members.data[email]
+        rows = self.known = self.sample(range(members.n_rows), 15)
         for first, second, other in zip(rows[:5], rows[5:10], rows[10:]):
             names[second] = names[other] = names[first]
             addresses[second] = addresses[first]
@@ -118,8 +99,8 @@ class _Extender:
             table = self.tables[role]
             for column in table.columns_of("category"):
                 values = table.data[column.name]
-                for i in self.rng.sample(range(table.n_rows), table.n_rows // 6):
-                    place, value = self.rng.one_of(0, 1), values[i]
+                for i in self.sample(range(table.n_rows), table.n_rows // 6):
+                    place, value = self.one_of(0, 1), values[i]
                     if (
                         value and " " not in value
                     ):  # a longer text stands in a sentence all the same
@@ -129,49 +110,51 @@ class _Extender:
                         values[i] = forms[place].format(value)
             for column in table.columns_of("number", "date"):
                 values = table.data[column.name]
-                for i in self.rng.sample(range(table.n_rows), table.n_rows // 3):
+                for i in self.sample(range(table.n_rows), table.n_rows // 3):
                     if isinstance(values[i], str):
-                        values[i] = values[i][:4] + self.rng.one_of("-01-01", "-12-31")
+                        values[i] = values[i][:4] + self.one_of("-01-01", "-12-31")
                     elif values[i] is not None:
                         values[i] = type(values[i])(_plain_number(values[i]))
 
     def people(self) -> None:
         "Addresses, telephone numbers and days of leaving of members."
-        rng, members = self.rng, self.tables["member"]
+        members = self.tables["member"]
         n = members.n_rows
         plain = [re.sub(r"[^a-z]+", ".", name.lower()) for name in members.data[members.label.name]]
-        numbers = rng.sample(range(10, 10 * n + 10), n)
+        numbers = self.sample(range(10, 10 * n + 10), n)
         emails = [f"{name}{number}@mail.example" for name, number in zip(plain, numbers)]
-        phones = [f"0{rng.randint(30, 89)} {rng.randint(100000, 999999)}" for _ in range(n)]
-        years = [f"{rng.randint(2017, 2021)}" for _ in range(n)]
-        ends = ("-01-01", "-01-01", "-12-31", f"-06-{rng.randint(10, 30)}")
-        days = [year + rng.choice(ends) for year in years]
+        phones = [f"0{self.randint(30, 89)} {self.randint(100000, 999999)}" for _ in range(n)]
+        years = [f"{self.randint(2017, 2021)}" for _ in range(n)]
+        ends = ("-01-01", "-01-01", "-12-31", f"-06-{self.randint(10, 30)}")
+        days = [year + self.choice(ends) for year in years]
         email = self.column(members, "email", "email", emails)
         self.column(members, "phone", "phone", phones)
-        self.column(members, "left", "left", [day if rng.chance(0.25) else None for day in days])
-        self.enter_twice(members, [email.name])
+        self.column(members, "left", "left", [day if self.chance(0.25) else None for day in days])
+        self.enter_twice(members, email.name)
 
     def events(self) -> None:
         "States and call-back numbers of events."
-        rng, events, members = self.rng, self.tables["event"], self.tables["member"]
-        states = self.b.rng.choice(_lists()["tasks"]["states"])
+        events, members = self.tables["event"], self.tables["member"]
+        states = self.b.choice(_lists()["tasks"]["states"])
         alike = [text for state in states[::2] for text in (f"not yet {state}", f"{state} in part")]
         often = (*states, *2 * states[::2], *alike)
-        drawn = [rng.choice(often) for _ in range(events.n_rows)]
+        drawn = [self.choice(often) for _ in range(events.n_rows)]
         self.column(events, "state", "state", drawn, "NOT NULL", states=states)
         phones = members.data[members.first_column("phone").name]
         owners = events.data[_reference_column(events, "member").name]
-        for row, place in zip(2 * self.known, rng.sample(range(events.n_rows), 30)):
+        for row, place in zip(2 * self.known, self.sample(range(events.n_rows), 30)):
             owners[place] = row + 1
-        contacts = [rng.one_of(phones[owner - 1], None, "", rng.choice(phones)) for owner in owners]
+        contacts = [
+            self.one_of(phones[owner - 1], None, "", self.choice(phones)) for owner in owners
+        ]
         self.column(events, "contact", "contact", contacts)
 
     def bands(self) -> None:
         "Price bands, which things have and events may have."
-        titles = self.b.rng.sample(_lists()["tasks"]["bands"], 5)
-        letter = self.b.rng.choice("BCDFGHK")
-        codes = [f"{letter}{i}" for i in self.b.rng.sample(range(1, 10), 5)]
-        bands = self.table("band", self.word("band"), 5, has_key=False)
+        titles = self.b.sample(_lists()["tasks"]["bands"], 5)
+        letter = self.b.choice("BCDFGHK")
+        codes = [f"{letter}{i}" for i in self.b.sample(range(1, 10), 5)]
+        bands = self.b.add_table("band", self.word("band"), 5)
         code = bands.add(
             _WorldColumn(
                 self.b.namer.column_name("code"), "code", "band", dict(rule="PRIMARY KEY")
@@ -184,47 +167,43 @@ class _Extender:
             ("event", [*codes[:4], None], ""),
         ):
             table = self.tables[role]
-            values = [self.rng.choice(some) for _ in range(table.n_rows)]
-            self.reference(table, bands, values, code, rule)
+            values = [self.choice(some) for _ in range(table.n_rows)]
+            self.b.refer(table, bands, values, rule=rule, key=code)
 
     def funds(self) -> None:
         "Money of groups, and their shares of things."
-        rng, groups, things = self.rng, self.tables["group"], self.tables["thing"]
-        money = [10 * rng.randint(0, 90) for _ in range(groups.n_rows)]
+        groups, things = self.tables["group"], self.tables["thing"]
+        money = [10 * self.randint(0, 90) for _ in range(groups.n_rows)]
         about = dict(add=True, unit="eur", range=(0, 900))
         self.column(groups, "fund", "number", money, "NOT NULL CHECK (%s >= 0)", **about)
         pairs = [
             (g, t)
             for g in range(1, groups.n_rows + 1)
             for t in range(1, things.n_rows + 1)
-            if rng.chance(0.3)
+            if self.chance(0.3)
         ]
-        shares = self.table("share", self.word("share"), len(pairs), has_key=False)
-        one = self.reference(shares, groups, [g for g, _ in pairs], groups.key, "NOT NULL")
-        two = self.reference(shares, things, [t for _, t in pairs], things.key, "NOT NULL")
+        shares = self.b.add_table("share", self.word("share"), len(pairs))
+        one = self.b.refer(shares, groups, [g for g, _ in pairs], rule="NOT NULL")
+        two = self.b.refer(shares, things, [t for _, t in pairs], rule="NOT NULL")
         rule = f"NOT NULL CHECK (%s >= 0), PRIMARY KEY ({one.name}, {two.name})"
-        self.column(shares, "amount", "number", [rng.randint(1, 40) for _ in pairs], rule)
+        self.column(shares, "amount", "number", [self.randint(1, 40) for _ in pairs], rule)
 
     def remarks(self) -> None:
         "What somebody noted about an event."
         events = self.tables["event"]
-        rows = [i for i in range(1, events.n_rows + 1) if self.rng.chance(0.6)]
-        notes = self.table("remark", self.word("remark"), len(rows))
-        self.reference(notes, events, rows, events.key, "NOT NULL")
+        rows = [i for i in range(1, events.n_rows + 1) if self.chance(0.6)]
+        notes = self.b.add_table("remark", self.word("remark"), len(rows))
+        self.b.add_key(notes)
+        self.b.refer(notes, events, rows, rule="NOT NULL")
         self.column(
-            notes, "body", "text", [self.rng.choice(_lists()["tasks"]["remarks"]) for _ in rows]
+            notes, "body", "text", [self.choice(_lists()["tasks"]["remarks"]) for _ in rows]
         )
 
     def archive(self) -> None:
         "Old events, with the columns of those of today and no references."
         events = self.tables["event"]
-        rows = self.rng.sample(range(events.n_rows), 30)
-        closed = self.table(
-            "closed",
-            f"{self.word('closed')} {events.singular}",
-            30,
-            False,
-        )
+        rows = self.sample(range(events.n_rows), 30)
+        closed = self.b.add_table("closed", f"{self.word('closed')} {events.singular}", 30)
         for column in events.columns:
             values = [events.data[column.name][i] for i in rows]
             if column.kind == "key":
@@ -307,11 +286,11 @@ class ChangeWorld(_GeneratedWorld):
     rows: int = 0  # which rows: other numbers give the same tables with other rows
 
     def _draw_tables(self) -> dict[str, _Table]:
-        rng, split = Rng("changes", self.level, self.seed), _split_of(self.seed)
-        b = _build_tables(rng, split, self.level + 2)
+        key = "changes", self.level, self.seed
+        b = _build_tables(_split_of(self.seed), self.level + 2, *key)
         if self.rows:
             _redraw_rows(b.tables, Rng("other rows", self.level, self.seed, self.rows))
-        _Extender(b, Rng("rows", self.level, self.seed, self.rows)).extend()
+        _Extender(b, "rows", self.level, self.seed, self.rows).extend()
         self._words = b.words_of_field
         return b.tables
 
@@ -323,7 +302,7 @@ class ChangeWorld(_GeneratedWorld):
         con.execute("PRAGMA foreign_keys = ON")
         return con
 
-    def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
+    def _tries(self, con: apsw.Connection) -> _Tries:
         rng = Rng("changes of", self.level, self.seed)
         rounds = 0 if self.rows else 3
         for family in (f for _ in range(rounds) for f in rng.shuffled([*self.makers])):
@@ -572,7 +551,7 @@ class FollowUpWorld(ChangeWorld):
     called, prefix = "conversations that write", "follow_ups"
     n: int = 4  # conversations, at most
 
-    def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
+    def _tries(self, con: apsw.Connection) -> _Tries:
         s = _TaskSampler(self.tables, "those", self.level, self.seed)
         for _ in range(90 * self.n):
             yield partial(self._talk, s, con)

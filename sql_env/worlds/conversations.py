@@ -10,7 +10,7 @@ __all__ = ['EDITS', 'AmbiguousWorld', 'ConversationWorld']
 # %% ../../nbs/worlds/10_conversations.ipynb #6f7f3f87
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -49,6 +49,7 @@ from sql_env.worlds.world import (
     _has_no_tie,
     _is_answerable,
     _passes_thinning,
+    _Tries,
 )
 
 # %% ../../nbs/worlds/10_conversations.ipynb #ccc313cd
@@ -63,11 +64,11 @@ class _Siblings(NamedTuple):
 def _split_column(b: _TableBuilder, table: _Table) -> _Siblings:
     "Put three columns in the place of one, each named by the old word and one more."
     columns = table.columns_of("number", "date")
-    old = b.rng.choice([c for c in columns if c.text in c.about["words"]] or columns)
+    old = b.choice([c for c in columns if c.text in c.about["words"]] or columns)
     place = table.columns.index(old)
     del table.columns[place], table.data[old.name]
     siblings = []
-    for modifier in b.rng.choice(_lists()["siblings"][old.kind]):
+    for modifier in b.choice(_lists()["siblings"][old.kind]):
         text = f"{modifier} {old.text}"
         column = old._replace(name=b.namer.column_name(text), text=text)
         table.data[column.name] = b.values(old.kind, old.about, table.n_rows)
@@ -333,7 +334,7 @@ class AmbiguousWorld(_GeneratedWorld):
     unanswerable: float = 0.02  # share of questions without an answer
 
     def _draw_tables(self) -> dict[str, _Table]:
-        b = _build_tables(Rng("ambiguous", self.level, self.seed), self.split, self.level)
+        b = _build_tables(self.split, self.level, "ambiguous", self.level, self.seed)
         self._scene = _Scene(b, "ambiguity", self.level, self.seed)
         return b.tables
 
@@ -343,7 +344,7 @@ class AmbiguousWorld(_GeneratedWorld):
             return _UNANSWERABLE
         return _VAGUE if self._scene.chance(self.ambiguous) else _PLAIN
 
-    def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
+    def _tries(self, con: apsw.Connection) -> _Tries:
         kinds, asked = self._draw_kinds(), 0
         for _ in range(8 * self.n):
             if len(self.questions) > asked:
@@ -783,13 +784,11 @@ class ConversationWorld(_GeneratedWorld):
     n: int = 4  # conversations, at most
 
     def _draw_tables(self) -> dict[str, _Table]:
-        b = _build_tables(
-            Rng("world", f"{self.level}:{self.seed}"), _split_of(self.seed), self.level
-        )
+        b = _build_tables(_split_of(self.seed), self.level, "world", self.level, self.seed)
         self._words = b.words_of_field
         return b.tables
 
-    def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
+    def _tries(self, con: apsw.Connection) -> _Tries:
         s = Sampler(self.tables, "talk", self.level, self.seed)
         for _ in range(30 * self.n):
             yield partial(self._made, s, con)

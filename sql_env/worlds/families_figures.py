@@ -362,7 +362,7 @@ def _sample_figure(s: Sampler, selection: _Selection, *kinds: str) -> _Worded:
         counted = selection.name(table.key) if keyed else "*"
         return _Worded(f"COUNT({counted})", _selection_phrase("count"))
     column = s.column(table, "number", summable=kind == "sum", exclude=selection.columns)
-    name, slots = selection.name(column), dict(attr=column)
+    name, slots = selection.name(column), dict[str, Any](attr=column)
     if kind == "rounded":
         digits = s.one_of(1, 1, 2)
         rounded = _selection_phrase(

@@ -363,7 +363,7 @@ def _ask(
     **slots: Any,  # texts and phrases, or what has them
 ) -> _QuestionDraft:
     "A draft of a question, with words for its rows among the slots."
-    tables = [getattr(table, "name", table) for table in (first, *others)]
+    tables = [t if isinstance(t, str) else t.name for t in (first, *others)]
     for piece in slots.values():
         tables += getattr(piece, "tables", ())
     about = dict(item=first.singular, items=first.plural)

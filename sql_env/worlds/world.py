@@ -265,6 +265,9 @@ class _WorldSource:
         return Drafts(questions, made.databases, made.name, documents=documents)
 
 # %% ../../nbs/worlds/08_world.ipynb #d3c4a2a4
+_Tries = Iterator[Callable[[], tuple[Question, Any]]]  # each makes a question and its draft
+
+# %% ../../nbs/worlds/08_world.ipynb #3b922008
 @dataclass(eq=False, repr=False)
 class _GeneratedWorld(ABC):
     """A database and its questions, made from a seed: the scaffold of all kinds of worlds.
@@ -315,7 +318,7 @@ class _GeneratedWorld(ABC):
         "The tables, by role."
 
     @abstractmethod
-    def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
+    def _tries(self, con: apsw.Connection) -> _Tries:
         "What makes a question and its draft, or raises `DraftRejected`; called before the next one is asked for."
 
     def _write(self) -> apsw.Connection:
@@ -370,7 +373,7 @@ class _GeneratedWorld(ABC):
         counts = f"{len(self.tables)} tables, {len(self.questions)} questions"
         return f"{type(self).__name__}({self.name}: {counts}, {self.split})"
 
-# %% ../../nbs/worlds/08_world.ipynb #3b922008
+# %% ../../nbs/worlds/08_world.ipynb #52e45162
 @dataclass(eq=False, repr=False)
 class World(_GeneratedWorld):
     "A database and questions of the families of its level; a draft is the family and its `_QuestionDraft`."
@@ -385,8 +388,8 @@ class World(_GeneratedWorld):
     def _draw_tables(self) -> dict[str, _Table]:
         if self.wording == "test_made_up":
             self.mix = _MADE_UP_MIX
-        split, rng = _split_of(self.seed), Rng("world", self._key)
-        builder = _build_tables(rng, split, self.level, self.mix, self.size)
+        own = dict(mix=self.mix, size=self.size)
+        builder = _build_tables(_split_of(self.seed), self.level, "world", self._key, **own)
         self._words = builder.words_of_field
         return builder.tables
 
@@ -398,7 +401,7 @@ class World(_GeneratedWorld):
             return key
         return f"{key}:{self.size}:{tuple(self.mix)}"
 
-    def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
+    def _tries(self, con: apsw.Connection) -> _Tries:
         sampler = Sampler(self.tables, "questions", self._key)
         answered = _drop_unstable(_ask_families(sampler, con, self.level, self.n), con)
         for i, a in enumerate(answered, 1):
