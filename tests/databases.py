@@ -3,6 +3,7 @@
 import threading
 from contextlib import contextmanager
 
+import apsw
 import pytest
 
 from sql_env.database.connection import _memory
@@ -21,6 +22,22 @@ def work_database(folder):
         "job": [(i % 100 + 1, f"title {i % 7}", bytes([i])) for i in range(200)],
     }
     return build_database(folder / "work.sqlite", schema, rows)
+
+
+def memory(image):
+    "A connection without guards to a copy of the bytes of a database."
+    con = apsw.Connection(":memory:")
+    con.deserialize("main", image)
+    return con
+
+
+def in_threads(work, n):
+    "Runs `work` with the numbers below `n`, in a thread each."
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(n)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
 
 
 def kind(f, *args):

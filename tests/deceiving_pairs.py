@@ -19,89 +19,32 @@ CREATE TABLE n (c INTEGER UNIQUE, d TEXT);
 CREATE TABLE e (id INTEGER PRIMARY KEY, a INTEGER, s TEXT);
 """
 
-# rows of each database, by table
-DATABASES = {
-    "messy": {  # NULLs, duplicates, ties, other storage classes than declared
-        "t": [
-            (1, 1, 2, "a", 1.0, 1),
-            (2, 1, 3, "A", 2.5, 1.0),
-            (3, None, 2, None, None, "1"),
-            (4, 3, None, "a ", 2.5, "a"),
-            (5, 3, 5, "b%", -1.5, None),
-            (6, 7, 2, "10", 3.0, 10),
-            (7, "many", 1, "9", 0.0, "10"),
-            (8, -3, 2, "", 2.0, 2.5),
-        ],
-        "u": [
-            (1, 1, 5, "x", "1", 1),
-            (2, 1, 5, "X", "01", 2),
-            (3, 2, None, "y", "x", 2.5),
-            (4, None, 2, None, None, None),
-            (5, 3, 1, "x", "2", "n"),
-            (6, 1, 0, "z", "1.0", 0),
-        ],
-        "k": [(1, 1, "a"), (1, 2, "a"), (2, 1, "b"), (2, 2, None), (3, 1, "A")],
-        "n": [(1, "a"), (None, "b"), (None, "b"), (2, None)],
-        "e": [],
-    },
-    "tidy": {  # no NULL, each column of one storage class, no broken reference
-        "t": [
-            (1, 1, 2, "a", 1.5, 1),
-            (2, 1, 3, "b", 2.5, 2),
-            (3, 2, 2, "A", 2.5, 3),
-            (4, 7, 5, "ab", 0.5, 4),
-            (5, 6, 9, "a", 0.5, 4),
-        ],
-        "u": [
-            (1, 1, 5, "x", "p", 1),
-            (2, 1, 4, "y", "q", 2),
-            (3, 2, 4, "x", "p", 1),
-            (4, 4, 9, "z", "r", 3),
-            (5, 4, 1, "z", "r", 3),
-        ],
-        "k": [(1, 1, "a"), (1, 2, "b"), (2, 1, "a"), (2, 3, "c")],
-        "e": [(1, 1, "a")],
-    },
-    "bare": {"t": [(1, 3, 3, "a", 1.0, 1)], "u": [], "k": [], "e": []},
-    "empty": {"t": [], "u": [], "k": [], "e": []},
-}
-
-NULLS = cases("deceiving_pairs_nulls")
-
-DUPLICATES = cases("deceiving_pairs_duplicates")
-
-EMPTY = cases("deceiving_pairs_empty")
-
-NUMBERS = cases("deceiving_pairs_numbers")
-
-TYPES = cases("deceiving_pairs_types")
-
-TEXTS = cases("deceiving_pairs_texts")
-
-JOINS = cases("deceiving_pairs_joins")
-
-GROUPS = cases("deceiving_pairs_groups")
-
-ORDER = cases("deceiving_pairs_order")
-
-CONSTANTS = cases("deceiving_pairs_constants")
-
-PAIRS = [*NULLS, *DUPLICATES, *EMPTY, *NUMBERS, *TYPES, *TEXTS, *JOINS, *GROUPS, *ORDER, *CONSTANTS]
+DATABASES: dict = {}  # rows of each database, by table
+for name, table, rows in cases("deceiving_pairs_databases"):
+    DATABASES.setdefault(name, {})[table] = [*rows]
 
 
-class Filled:
-    "A database of this file, as the judge of counterexamples asks for it."
+KINDS = "nulls duplicates empty numbers types texts joins groups order constants".split()
+PAIRS = [pair for kind in KINDS for pair in cases(f"deceiving_pairs_{kind}")]
 
-    def __init__(self, rows):
-        self.con = apsw.Connection(":memory:")
-        self.con.execute(SCHEMA)
-        for table, some in rows.items():
-            for row in some:
-                marks = ", ".join("?" * len(row))
-                self.con.execute(f"INSERT INTO {table} VALUES ({marks})", row)
+
+class Whole:
+    "A database as the judge of differences asks for it."
+
+    def __init__(self, con):
+        self.con = con
 
     def run(self, sql):
         return self.con.execute(sql).fetchall()
+
+
+def filled(rows):
+    con = apsw.Connection(":memory:")
+    con.execute(SCHEMA)
+    for table, some in rows.items():
+        for row in some:
+            con.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+    return Whole(con)
 
 
 def differing(pairs=PAIRS):
@@ -109,13 +52,13 @@ def differing(pairs=PAIRS):
     from sql_env.grading.variants.contents import Comparison
     from sql_env.proofs.facts import read_facts
 
-    databases = {name: Filled(rows) for name, rows in DATABASES.items()}
-    facts = {name: read_facts(filled.con) for name, filled in databases.items()}
+    databases = {name: filled(rows) for name, rows in DATABASES.items()}
+    facts = {name: read_facts(whole.con) for name, whole in databases.items()}
     for pair in pairs:
         for gold, sql in (pair, pair[::-1]):
             judge = Comparison(gold, sql)
-            for name, filled in databases.items():
-                if judge.differ(filled):
+            for name, whole in databases.items():
+                if judge.differ(whole):
                     yield gold, sql, facts[name]
 
 

@@ -16,3 +16,8 @@ def fixed(value):
 def cases(name: str, read=fixed) -> list:
     lines = (Path(__file__).parent / "data" / f"{name}.jsonl").read_text(encoding="utf-8")
     return [read(json.loads(line)) for line in lines.split("\n") if line and line[0] != "#"]
+
+
+def alternatives(name: str) -> list:
+    "Pairs of a gold query and one of the others that stand beside it."
+    return [(gold, other) for gold, others in cases(name) for other in others]

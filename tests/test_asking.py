@@ -4,9 +4,7 @@ import hashlib
 import json
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
-import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +13,7 @@ from made_rows import made_row
 from tables import cases
 
 from sql_env import Episode, EpisodeEnv, RewardConfig, SourceError, evaluate, hack_floor, load
+from sql_env.database.database import build_database
 from sql_env.evaluation.results import EvaluationResult, summary
 from sql_env.play.acts import ACTIONS, allowed_actions
 from sql_env.play.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
@@ -25,20 +24,18 @@ from sql_env.questions.question_set import Clarification, Question, _question_fr
 from sql_env.worlds import AmbiguousWorld, world_set, worlds
 
 ALLOWED = (*ACTIONS, "ABSTAIN", "CLARIFY")
+FACTS = (
+    Clarification("price", "By price I mean the agreed price.", ("planned price", "final price")),
+    Clarification("Anna Reed", "I mean the one with the town Oslo.", ("which member", "town")),
+)
+ASKED = "What is the blood group of Anna Reed from Oslo?"
+LACKING = Question("q", ASKED, "d", "", answerable=False, missing="blood group")
 
-
-# --- off
 
 # of the observations, messages and schemas of the version before the two actions came
 DIGEST_BEFORE = "e977eb33e98badf4897d2f1098c804194de7cf04e7f05e748e2807716ffda0f0"
-SCRIPT = [
-    ("ABSTAIN", "x"),
-    ("clarify", "which?"),
-    ("DESCRIBE", "nope"),
-    ("FLY", ""),
-    ("QUERY", "SELECT 7 AS n"),
-    ("ANSWER", "@last"),
-]
+SCRIPT = [("ABSTAIN", "x"), ("clarify", "which?"), ("DESCRIBE", "nope"), ("FLY", "")]
+SCRIPT += [("QUERY", "SELECT 7 AS n"), ("ANSWER", "@last")]
 
 
 def test_nothing_changes_while_they_are_off():
@@ -51,34 +48,17 @@ def test_nothing_changes_while_they_are_off():
     assert digest.hexdigest() == DIGEST_BEFORE
 
 
-@pytest.mark.parametrize(
-    "names, allowed",
-    [
-        ([], ACTIONS),
-        (["clarify"], (*ACTIONS, "CLARIFY")),
-        (["CLARIFY", "abstain", "abstain"], ALLOWED),
-        (ALLOWED, ALLOWED),
-    ],
-)
-def test_allowed_actions(names, allowed):
-    assert allowed_actions(names) == allowed
-    assert [s["function"]["name"] for s in tool_schemas(allowed)] == sorted(a.lower() for a in allowed)
-
-
-def test_unknown_actions_are_refused():
+def test_allowed_actions():
+    some, all_named = ["clarify"], ["CLARIFY", "abstain", "abstain"]
+    for names, allowed in (([], ACTIONS), (some, (*ACTIONS, "CLARIFY")), (all_named, ALLOWED), (ALLOWED, ALLOWED)):
+        assert allowed_actions(names) == allowed
+        assert [s["function"]["name"] for s in tool_schemas(allowed)] == sorted(a.lower() for a in allowed)
     with pytest.raises(ValueError, match="GUESS"):
         EpisodeEnv(load("bundled"), actions=["GUESS"])
     call = dict(name="abstain", arguments='{"reason": "x"}')
     with pytest.raises(InvalidToolCall, match="not found"):
         parse_tool_call(call)
     assert parse_tool_call(call, ALLOWED) == ("ABSTAIN", "x")
-
-
-# --- the user
-FACTS = (
-    Clarification("price", "By price I mean the agreed price.", ("planned price", "final price")),
-    Clarification("Anna Reed", "I mean the one with the town Oslo.", ("which member", "town")),
-)
 
 
 @pytest.mark.parametrize("asked, said", cases("asking_the_user_says_what_was_asked"))
@@ -92,15 +72,7 @@ def test_the_user_never_says_two_facts_or_anything_else(asked):
     known = {NO_REPLY, "Please ask about one thing at a time.", *(f.fact for f in FACTS)}
     assert _simulated_reply(asked, FACTS) in known
     assert _simulated_reply(asked, ()) in known - {f.fact for f in FACTS}
-
-
-def test_a_paste_of_everything_gets_nothing():
-    assert "one thing" in _simulated_reply("price town Anna Reed " * 10, FACTS)
-
-
-# --- abstaining
-ASKED = "What is the blood group of Anna Reed from Oslo?"
-LACKING = Question("q", ASKED, "d", "", answerable=False, missing="blood group")
+    assert "one thing" in _simulated_reply("price town Anna Reed " * 10, FACTS), "a paste of everything gets nothing"
 
 
 @pytest.mark.parametrize("reason, correct", cases("asking_an_abstention_names_what_is_missing"))
@@ -136,10 +108,8 @@ def test_abstaining_ends_the_episode(world):
         assert not episode.correct and episode.robust is False
         assert episode.verdict.reason == "not_answerable" and episode.total_reward == 0
     answerable = next(q for q in world.questions if q.answerable)
-    paid = RewardConfig.sparse().asking(abstain=0.1)
-    episode, seen = play(world, answerable, ("ABSTAIN", reason), reward=paid)
-    assert not episode.correct and seen[-1].reward == 0.1 and seen[-1].result
-    assert not seen[-1].error
+    episode, seen = play(world, answerable, ("ABSTAIN", reason), reward=RewardConfig.sparse().asking(abstain=0.1))
+    assert not episode.correct and seen[-1].reward == 0.1 and seen[-1].result and not seen[-1].error
 
 
 def test_asking_costs_a_step_and_its_price(world):
@@ -172,35 +142,35 @@ def test_what_a_question_carries_survives_a_file():
             _question_from_json(line % bad)
 
 
-# --- worlds
-def test_worlds_are_the_same_each_time():
+def test_worlds_are_the_same_each_time_and_splits_and_levels_are_checked():
     a, b = AmbiguousWorld(5), AmbiguousWorld(5)
     assert (a.image, a.questions) == (b.image, b.questions)
     assert AmbiguousWorld(5, n=2).questions == a.questions[:2]
+    for wrong in (dict(split="dev"), dict(seed=-1), dict(level=4)):
+        with pytest.raises(SourceError):
+            load("ambiguous", n=1, **wrong)
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_readings_differ_and_only_the_reply_tells_them_apart(level):
     for w in islice(worlds(level, split="test", kind=AmbiguousWorld), 12):
-        con = apsw.Connection(":memory:")
-        con.deserialize("main", w.image)
         by_id = {q.question_id: q for q in w.questions}
-        assert not find_gold_mistakes(con, w.questions)
+        assert not find_gold_mistakes(w)
         for question_id, readings in w.readings.items():
             q = by_id[question_id]
-            answers = [con.execute(sql).fetchall() for sql in readings.values()]
+            answers = [w.database.query(sql).rows for sql in readings.values()]
             assert len(readings) == 3 and len(set(map(str, answers))) == 3
             (fact,) = q.clarifications
             assert readings[fact.fact] == q.gold_sql
             assert _simulated_reply(f"What do you mean by {fact.term}?", q.clarifications) == fact.fact
-            said = set(fact.fact.lower().split()) - set(q.question_text.lower().split())
-            assert said, "the question tells already what is meant"
+            told = set(q.question_text.lower().split())
+            assert set(fact.fact.lower().split()) - told, "the question tells already what is meant"
 
 
-def find_gold_mistakes(con, questions):
+def find_gold_mistakes(w):
     "Ids of questions whose stored answer is not what gold gives."
-    answerable = [q for q in questions if q.answerable]
-    return [q.question_id for q in answerable if tuple(con.execute(q.gold_sql)) != q.gold_answer]
+    golds = [(q, w.database.query(q.gold_sql).rows) for q in w.questions if q.answerable]
+    return [q.question_id for q, rows in golds if tuple(rows) != q.gold_answer]
 
 
 def test_what_is_missing_is_missing():
@@ -212,23 +182,19 @@ def test_what_is_missing_is_missing():
             assert q.missing.lower() not in texts | values
 
 
-def test_splits_and_levels_are_checked():
-    for wrong in (dict(split="dev"), dict(seed=-1), dict(level=4)):
-        with pytest.raises(SourceError):
-            load("ambiguous", n=1, **wrong)
+def readings_of(made):
+    return {key: sql for w in made for key, sql in w.readings.items()}
 
 
-@pytest.fixture(scope="module")
-def asking(tmp_path_factory):
-    "Questions, and readings of each."
-    folder = tmp_path_factory.mktemp("worlds")
-    questions = world_set("test", 1, 120, folder=folder, ambiguous=0.9, kind=AmbiguousWorld)
-    made = islice(worlds(split="test", ambiguous=0.9, kind=AmbiguousWorld), 40)
-    return questions, {key: sql for w in made for key, sql in w.readings.items()}
+def vague(n):
+    "Questions that are ambiguous, every one, of some worlds."
+    some = islice(worlds(split="test", ambiguous=1.0, unanswerable=0.0, kind=AmbiguousWorld), n)
+    return [q for w in some for q in w.questions]
 
 
-def test_only_who_asks_can_solve_them(asking, tmp_path):
-    questions, readings = asking
+def test_only_who_asks_can_solve_them(tmp_path):
+    questions = world_set("test", 1, 120, folder=tmp_path, ambiguous=0.9, kind=AmbiguousWorld)
+    readings = readings_of(islice(worlds(split="test", ambiguous=0.9, kind=AmbiguousWorld), 40))
     env = EpisodeEnv(questions, actions=ALLOWED)
     knows = evaluate(env, OraclePolicy(questions, readings=readings), progress=False)
     guesses = OraclePolicy(questions, readings=readings, asks=False)
@@ -240,12 +206,9 @@ def test_only_who_asks_can_solve_them(asking, tmp_path):
 def test_the_share_of_ambiguous_questions_is_a_parameter(share):
     some = list(islice(worlds(split="test", ambiguous=share, unanswerable=0.0, kind=AmbiguousWorld), 40))
     questions = [q for w in some for q in w.questions]
-    vague = sum(bool(q.clarifications) for q in questions) / len(questions)
-    assert abs(vague - share) < 0.1
+    assert abs(sum(bool(q.clarifications) for q in questions) / len(questions) - share) < 0.1
     assert all(len(w.readings) == sum(bool(q.clarifications) for q in w.questions) for w in some)
-    for w in some[:3]:
-        golds = [(q, w.database.query(q.gold_sql).rows) for q in w.questions]
-        assert not [q.question_id for q, rows in golds if tuple(rows) != q.gold_answer]
+    assert not any(map(find_gold_mistakes, some[:3]))
     assert len({w.name for w in (AmbiguousWorld(5), AmbiguousWorld(5, ambiguous=share))}) == 1 + (share != 0.3)
 
 
@@ -268,37 +231,23 @@ class AlwaysAsks:
 def test_asking_where_it_is_needed_is_best(tmp_path, tell):
     "Always asking earns clearly less than asking only when needed, and never asking less than that."
     questions = world_set("test", 1, 120, folder=tmp_path, unanswerable=0.0, kind=AmbiguousWorld)
-    readings = {
-        key: sql
-        for w in islice(worlds(split="test", unanswerable=0.0, kind=AmbiguousWorld), 40)
-        for key, sql in w.readings.items()
-    }
+    known = dict(readings=readings_of(islice(worlds(split="test", unanswerable=0.0, kind=AmbiguousWorld), 40)))
     env = EpisodeEnv(questions, actions=ALLOWED, reward=RewardConfig.sparse().asking())
-    needed = OraclePolicy(questions, readings=readings)
-    never = OraclePolicy(questions, readings=readings, asks=False)
-    earned = {
-        name: evaluate(env, policy, progress=False, robust=False).avg_reward
-        for name, policy in dict(needed=needed, always=AlwaysAsks(needed), never=never).items()
-    }
+    needed, never = OraclePolicy(questions, **known), OraclePolicy(questions, **known, asks=False)
+    policies = dict(needed=needed, always=AlwaysAsks(needed), never=never)
+    played = {name: evaluate(env, policy, progress=False, robust=False) for name, policy in policies.items()}
+    earned = {name: result.avg_reward for name, result in played.items()}
     tell(", ".join(f"asking {name} {reward:.3f}" for name, reward in earned.items()))
     assert earned["needed"] > earned["always"] + 0.05 and earned["needed"] > earned["never"] + 0.05
 
 
-# --- what a person would answer
-def clarifying():
-    "Questions written before the simulated user was, with their task: those a person would answer, and others."
-    path = Path(__file__).with_name("data") / "clarifying_blind.jsonl"
-    for line in path.read_text(encoding="utf-8").splitlines():
-        entry = json.loads(line)
-        facts = [Clarification(term, fact, tuple(asks)) for term, fact, asks in entry["facts"]]
-        yield entry["answered"], entry["asked"], facts, entry["question"]
-
-
 def test_the_user_answers_what_a_person_would(tell):
-    replies = [
-        (should, _simulated_reply(asked, facts, task) == facts[0].fact, asked)
-        for should, asked, facts, task in clarifying()
-    ]
+    "Questions written before the simulated user was, with their task: those a person would answer, and others."
+    replies = []
+    for entry in cases("clarifying_blind", dict):
+        facts = [Clarification(term, fact, tuple(asks)) for term, fact, asks in entry["facts"]]
+        is_told = _simulated_reply(entry["asked"], facts, entry["question"]) == facts[0].fact
+        replies.append((entry["answered"], is_told, entry["asked"]))
     answered = [got for should, got, _ in replies if should]
     tell(f"clarifying questions answered: {sum(answered)} of {len(answered)}")
     assert sum(answered) >= 20 and len(answered) == 22
@@ -308,76 +257,43 @@ def test_the_user_answers_what_a_person_would(tell):
 def echoes(text):
     "A question again, in several ways that add nothing to it."
     words = text.rstrip("?.").split()
-    yield text
-    yield text.lower().rstrip("?.")
-    yield f"Please tell me: {text}"
-    yield f"What do you mean by {text}"
-    yield f"I have a question: {text} Please help."
-    yield " ".join(words[::-1])
-    yield " ".join(sorted(words))
+    yield from (text, text.lower().rstrip("?."), f"Please tell me: {text}", f"What do you mean by {text}")
+    yield from (f"I have a question: {text} Please help.", " ".join(words[::-1]), " ".join(sorted(words)))
 
 
 def test_an_echo_of_the_question_is_not_answered(tell):
     "The task's question again, however it is turned, gets no fact."
-    some = islice(worlds(split="test", ambiguous=1.0, unanswerable=0.0, kind=AmbiguousWorld), 60)
-    questions = [q for w in some for q in w.questions if q.clarifications]
-    got = [
-        text
-        for q in questions
-        for text in echoes(q.question_text)
-        if _simulated_reply(text, q.clarifications, q.question_text) in {f.fact for f in q.clarifications}
-    ]
+    questions, got = vague(60), []
+    for q in questions:
+        facts = {f.fact for f in q.clarifications}
+        asked = echoes(q.question_text)
+        got += [text for text in asked if _simulated_reply(text, q.clarifications, q.question_text) in facts]
     tell(f"echoes answered: {len(got)} of {7 * len(questions)} on {len(questions)} questions")
     assert not got and len(questions) > 200
 
 
-LISTS = [
-    "which column, name, city, code, date, number, count, year do you mean?",
-    "which column name city code date number count year do you mean?",
-    "Which one: name, town, code, price, date, status?",
-    "Which is the code, the date, the price, the count or the name?",
-    "which name, city or date?",
-    "Planned, agreed, final, estimated, measured, corrected, lowest, usual or highest?",
-]
-
-
-def last_two_words(q):
-    "What a policy asks that cuts two words off a question."
-    return f"what do you mean by {' '.join(q.question_text.rstrip('?.').split()[-2:])}?"
-
-
 def test_words_that_are_listed_or_cut_off_ask_for_nothing(tell):
     "Listing words is paid in 5 % of questions at most, two cut off words only where they are a thing of the fact's."
-    some = islice(worlds(split="test", ambiguous=1.0, unanswerable=0.0, kind=AmbiguousWorld), 60)
-    questions = [q for w in some for q in w.questions if q.clarifications]
+    questions = vague(60)
 
-    def share(ask):
-        told = (_simulated_reply(ask(q), q.clarifications, q.question_text) != NO_REPLY for q in questions)
-        return sum(told) / len(questions)
+    def is_told(text, q):
+        return _simulated_reply(text, q.clarifications, q.question_text) != NO_REPLY
 
-    shares = [share(lambda q, text=text: text) for text in LISTS]
+    shares = [sum(is_told(text, q) for q in questions) / len(questions) for text in cases("asking_lists")]
     tell(f"lists of words that are told: {', '.join(f'{s:.1%}' for s in shares)}")
     assert max(shares) <= 0.05
-    cut_off = [
-        (words, q.clarifications[0].term)
-        for q in questions
-        for words in [last_two_words(q)]
-        if _simulated_reply(words, q.clarifications, q.question_text) != NO_REPLY
-    ]
+    # what a policy asks that cuts two words off a question
+    ends = [(" ".join(q.question_text.rstrip("?.").split()[-2:]), q) for q in questions]
+    cut_off = [(said, q.clarifications[0].term) for said, q in ends if is_told(f"what do you mean by {said}?", q)]
     tell(f"two last words that are told: {len(cut_off)} of {len(questions)}")
-    assert not [(said, term) for said, term in cut_off if term not in said and not term.endswith(said[20:-1])]
+    assert not [(said, term) for said, term in cut_off if term not in said and not term.endswith(said)]
 
 
-@pytest.mark.parametrize(
-    "asked", ["what do you mean by of wins?", "what do you mean by for wins?", "wins, losses or draws?"]
-)
-def test_a_piece_of_a_question_is_no_question(asked):
+def test_a_piece_of_a_question_is_no_question_and_a_noun_or_a_word_of_another_phrase_asks_alone():
     facts = [Clarification("number of wins", "The final one.", ("agreed number of wins",))]
-    assert _simulated_reply(asked, facts) == NO_REPLY
+    for asked in ("what do you mean by of wins?", "what do you mean by for wins?", "wins, losses or draws?"):
+        assert _simulated_reply(asked, facts) == NO_REPLY
     assert _simulated_reply("Which number of wins?", facts) == "The final one."
-
-
-def test_a_noun_of_a_term_or_a_word_of_another_phrase_asks_alone():
     facts = [Clarification("summer visits", "In June.", ("eu trade",))]
     said = [_simulated_reply(f"What does {word} mean?", facts) for word in ("summer", "trade", "eu")]
     assert said == ["In June.", "In June.", NO_REPLY]
@@ -398,9 +314,8 @@ def test_hacks_that_echo_learn_nothing(tmp_path):
 
 def test_each_way_of_asking_gets_the_fact():
     "By two alternatives, by the noun, by a first name, by any column that tells the rows apart."
-    some = list(islice(worlds(split="test", ambiguous=1.0, unanswerable=0.0, kind=AmbiguousWorld), 40))
     missed = []
-    for q in (q for w in some for q in w.questions):
+    for q in vague(40):
         (fact,) = q.clarifications
         noun = fact.term.split()[-1]
         asks = [f"What do you mean by {fact.term}?", f"Which {noun}?", f"{fact.term}?"]
@@ -415,17 +330,6 @@ def test_each_way_of_asking_gets_the_fact():
     assert not missed, missed[:10]
 
 
-NATURAL = [
-    "There is no {missing}.",
-    "The database has no {missing}, so I cannot tell {rest}.",
-    "I looked for {missing} but there is none.",
-    "{missing} does not exist in the table, therefore I can't give {rest}.",
-    "No row is called {missing}; because of that it is impossible to answer for {rest}.",
-    "The table {table} has nothing named {missing}.",
-    "Nothing here is called {missing}, so I am not able to say {rest}",
-]
-
-
 def test_abstentions_with_natural_reasons_count(tell):
     "Saying what one can't tell therefore is no repetition; naming everything is."
     lacking = [q for w in islice(worlds(unanswerable=1.0, kind=AmbiguousWorld), 12) for q in w.questions]
@@ -433,21 +337,16 @@ def test_abstentions_with_natural_reasons_count(tell):
     for q in lacking:
         text = q.question_text
         rest = " ".join(w for w in text.rstrip("?.").split() if w not in q.missing.split())
-        for reason in NATURAL:
+        for reason in cases("asking_natural_reasons"):
             said = reason.format(missing=q.missing, rest=rest, table=q.tables_involved[0])
             right += _judge_abstention(q, said).correct
         words = text.rstrip("?.").split()
-        stuffed = [
-            f"There is no {text}",
-            f"{text} I can't tell.",
-            f"There is no {' '.join(sorted(words))}.",
-            f"The database lacks {' '.join(words[::-1])}",
-            "There is no answer.",
-            *([" ".join(f"no {w}," for w in words)]),
-        ]
-        wrong += sum(_judge_abstention(q, said).correct for said in stuffed)
-    tell(f"natural reasons accepted: {right} of {len(NATURAL) * len(lacking)}, stuffed ones {wrong}")
-    assert right >= 0.9 * len(NATURAL) * len(lacking) and wrong == 0
+        lists = f"There is no {' '.join(sorted(words))}.", f"The database lacks {' '.join(words[::-1])}"
+        stuffed = f"There is no {text}", f"{text} I can't tell.", *lists, "There is no answer."
+        wrong += sum(_judge_abstention(q, said).correct for said in (*stuffed, " ".join(f"no {w}," for w in words)))
+    n = len(cases("asking_natural_reasons")) * len(lacking)
+    tell(f"natural reasons accepted: {right} of {n}, stuffed ones {wrong}")
+    assert right >= 0.9 * n and wrong == 0
 
 
 def test_an_oracle_without_the_actions_misses_what_has_no_answer(tmp_path):
@@ -472,60 +371,37 @@ def test_hacks_that_ask_or_abstain_earn_no_more(tmp_path):
     assert lacking < 0.05 and max(floor.values()) <= max(hack_floor(questions).values()) + 0.65 * lacking
 
 
-# --- reports
-def result(*outcomes):
-    "A result of (correct, reason) pairs."
-    episodes = [made_row(i, f"q{i}", *outcome) for i, outcome in enumerate(outcomes)]
-    return EvaluationResult("p", episodes, dict(actions=list(ALLOWED)))
-
-
 def test_coverage_and_selective_accuracy():
-    mixed = result((True, "match"), (False, "values"), (False, "abstained"), (True, "abstained"))
+    def numbers(*outcomes):
+        episodes = [made_row(i, f"q{i}", *outcome) for i, outcome in enumerate(outcomes)]
+        return summary(EvaluationResult("p", episodes, dict(actions=list(ALLOWED))))
+
+    mixed = numbers((True, "match"), (False, "values"), (False, "abstained"), (True, "abstained"))
     names = ("coverage", "selective_accuracy", "abstention_accuracy")
-    assert [summary(mixed)[name] for name in names] == [0.5, 0.5, 0.5]
-    assert summary(mixed)["aurc"] == 0.5 == summary(result((False, "values")))["aurc"] / 2
-    gone = summary(result((False, "abstained")))
+    assert [mixed[name] for name in names] == [0.5, 0.5, 0.5]
+    assert mixed["aurc"] == 0.5 == numbers((False, "values"))["aurc"] / 2
+    gone = numbers((False, "abstained"))
     assert gone["coverage"] == 0 and gone["aurc"] == 1 and gone["selective_accuracy"] is None
-    assert summary(result())["aurc"] is None
+    assert numbers()["aurc"] is None
 
 
-# --- faces
-
-
-# --- mini-interact
 @pytest.fixture
 def mini(tmp_path):
     "A folder in the published layout, made by hand."
     shop = tmp_path / "shop"
     shop.mkdir()
     for name in ("shop", "shop_template"):
-        con = apsw.Connection(str(shop / f"{name}.sqlite"))
-        con.execute("CREATE TABLE sales (id INTEGER, total REAL); INSERT INTO sales VALUES (1, 900), (2, 30)")
-        con.close()
-    entry = dict(id=3, knowledge="Loyal customer", description="Buys often.", definition="More than 5 times")
-    (shop / "shop_kb.jsonl").write_text(json.dumps(entry) + "\n")
-    ambiguity = dict(
-        critical_ambiguity=[dict(term="big sales", sql_snippet="s.total >= 500", is_mask=False)],
-        non_critical_ambiguity=[],
-    )
-    rows = [
-        dict(
-            instance_id=f"shop_{i}",
-            selected_database="shop",
-            amb_user_query="How many big sales do loyal people make?",
-            user_query_ambiguity=ambiguity,
-            knowledge_ambiguity=[dict(term="loyal", deleted_knowledge=3)],
-            sol_sql=[],
-        )
-        for i in (1, 2)
-    ]
+        schema, rows = "CREATE TABLE sales (id INTEGER, total REAL)", [(1, 900), (2, 30)]
+        build_database(shop / f"{name}.sqlite", schema, dict(sales=rows))
+    (shop / "shop_kb.jsonl").write_text(json.dumps(cases("asking_mini_knowledge", dict)[0]))
+    rows = [row | dict(instance_id=f"shop_{i}") for i in (1, 2) for row in cases("asking_mini_interact", dict)]
     (tmp_path / "mini_interact.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     gold = dict(instance_id="shop_1", sol_sql=["SELECT count(*) FROM sales WHERE total >= 500;"])
     (tmp_path / "mini_interact_GTs_1.jsonl").write_text(json.dumps(gold) + "\n")
     return tmp_path
 
 
-def test_mini_interact_is_read(mini):
+def test_mini_interact_is_read_or_says_what_is_wrong(mini):
     questions = load("mini_interact", mini)
     (q,) = questions
     assert q.gold_answer == ((1,),)
@@ -535,8 +411,6 @@ def test_mini_interact_is_read(mini):
     env = EpisodeEnv(questions, actions=ALLOWED)
     assert evaluate(env, OraclePolicy(questions), progress=False).success_rate == 1
 
-
-def test_mini_interact_says_what_is_wrong(mini):
     (mini / "mini_interact.jsonl").write_text('{"instance_id": "a"}\n')
     with pytest.raises(SourceError, match="amb_user_query"):
         load("mini_interact", mini)

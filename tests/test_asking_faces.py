@@ -25,6 +25,7 @@ from sql_env.view.run import _card_html, _episode_ending, read_runs
 from sql_env.worlds import AmbiguousWorld, world_set
 
 ALLOWED = (*ACTIONS, "ABSTAIN", "CLARIFY")
+FOUR = {"describe", "sample", "query", "answer"}
 
 
 @pytest.fixture(scope="module")
@@ -53,42 +54,27 @@ def clarify(question):
     return "CLARIFY", f"What do you mean by {question.clarifications[0].term}?"
 
 
-# --- TRL
 def tools_of(cls):
     "The tools that TRL reads off a class."
-    found = [name for name, _ in inspect.getmembers(cls, predicate=inspect.isfunction)]
-    return {name for name in found if not name.startswith("_")} - {"reset", "get_reward"}
+    found = {name for name, _ in inspect.getmembers(cls, predicate=inspect.isfunction) if not name.startswith("_")}
+    return found - {"reset", "get_reward"}
 
 
-FOUR = {"describe", "sample", "query", "answer"}
-
-
-@pytest.mark.parametrize(
-    "actions, more",
-    [
-        (ACTIONS, set()),
-        (["CLARIFY"], {"clarify"}),
-        (["abstain"], {"abstain"}),
-        ((*ALLOWED, "search", "execute"), {"abstain", "clarify", "search", "execute"}),
-    ],
-)
-def test_each_allowed_action_is_a_tool_of_trl(questions, actions, more):
-    remote = SQLEnvTRLRemote("http://127.0.0.1:9", actions=actions)
-    for env in (SQLEnvTRL(questions, actions=actions), remote):
-        assert tools_of(type(env)) == FOUR | more
-        schemas = tool_schemas(env.session.env.actions)
-        assert {s["function"]["name"] for s in schemas} == FOUR | more
-        assert all(getattr(env, name).__doc__ for name in more)
-        assert type(env).__name__ in ("SQLEnvTRL", "SQLEnvTRLRemote")
+def test_each_allowed_action_is_a_tool_of_trl(questions):
+    every = {"abstain", "clarify", "search", "execute"}
+    one, other = (["CLARIFY"], {"clarify"}), (["abstain"], {"abstain"})
+    for actions, more in ((ACTIONS, set()), one, other, ((*ALLOWED, "search", "execute"), every)):
+        remote = SQLEnvTRLRemote("http://127.0.0.1:9", actions=actions)
+        for env in (SQLEnvTRL(questions, actions=actions), remote):
+            schemas = tool_schemas(env.session.env.actions)
+            assert tools_of(type(env)) == {s["function"]["name"] for s in schemas} == FOUR | more
+            assert all(getattr(env, name).__doc__ for name in more)
+            assert type(env).__name__ in ("SQLEnvTRL", "SQLEnvTRLRemote")
     assert tools_of(SQLEnvTRL) == tools_of(SQLEnvTRLRemote) == FOUR, "the class itself is as it was"
 
-
-def test_environments_with_the_same_tools_are_of_one_class(questions):
-    "On ada7898 each instance changed its class to one of its own."
     one, two = (SQLEnvTRL(questions, actions=a) for a in (["CLARIFY"], ("clarify",)))
-    assert type(one) is type(two) and isinstance(one, SQLEnvTRL)
-    assert type(SQLEnvTRL(questions)) is SQLEnvTRL
-    assert issubclass(SQLEnvTRLRemote, SQLEnvTRL), "one body for both"
+    assert type(one) is type(two) and isinstance(one, SQLEnvTRL), "not each of a class of its own"
+    assert type(SQLEnvTRL(questions)) is SQLEnvTRL and issubclass(SQLEnvTRLRemote, SQLEnvTRL), "one body for both"
 
 
 def test_an_action_that_nobody_knows_is_refused(questions):
@@ -100,42 +86,43 @@ def test_an_action_that_nobody_knows_is_refused(questions):
 
 def test_trl_pays_what_the_plain_episode_pays(questions, asks, lacks):
     reward = RewardConfig.partial().asking(abstain=0.1, clarify_cost=0.05)
-    factory = pickle.loads(pickle.dumps(partial(SQLEnvTRL, reward=reward, actions=ALLOWED)))
-    env = factory(questions)
+    env = pickle.loads(pickle.dumps(partial(SQLEnvTRL, reward=reward, actions=ALLOWED)))(questions)
     for q, moves in ((lacks, abstain(lacks)), (asks, [clarify(asks), ("ABSTAIN", "unclear")])):
         env.reset(question_id=q.question_id)
         episode = Episode(q, questions.database(q.database_name), reward=reward, actions=ALLOWED)
         episode.reset()
         for kind, argument in moves:
-            said = getattr(env, kind.lower())(argument)
-            assert said == episode.step(kind, argument).result
+            assert getattr(env, kind.lower())(argument) == episode.step(kind, argument).result
         assert env.session.done and env.get_reward() == pytest.approx(episode.total_reward)
         assert env.correct == (q is lacks)
         counts = rollout_metrics([env])
-        assert (counts["abstained"], counts["answered"]) == (1, 0)
-        assert counts["clarifications"] == (q is asks)
+        assert (counts["abstained"], counts["answered"], counts["clarifications"]) == (1, 0, q is asks)
     assert "abstained" not in rollout_metrics([SQLEnvTRL(questions)])
-
-
-# --- the page for people
-def labels(page):
-    return {c["props"].get("elem_id") for c in page.config["components"]}
 
 
 @pytest.mark.parametrize("actions", [ACTIONS, (*ACTIONS, "CLARIFY"), ALLOWED])
 def test_the_page_has_boxes_for_what_is_allowed(questions, actions):
     visits = Visits(lambda: SQLEnvironment(questions, actions=actions), Seats(4))
     page = build_page(visits, ["train"])
+    labels = {c["props"].get("elem_id") for c in page.config["components"]}
     for action in ("ABSTAIN", "CLARIFY"):
         name = f"se-{action.lower()}"
-        assert ({name, f"{name}-send"} <= labels(page)) == (action in actions)
+        assert ({name, f"{name}-send"} <= labels) == (action in actions)
     clicks = [e for e in page.config["dependencies"] if e["targets"][0][1] == "click"]
     assert len(clicks) == 2 + len(actions)
-    begun = _on_start(visits, "tab", "203.0.113.7", "any", "any", "1", "")
     start = max(clicks, key=lambda e: len(e["inputs"]))
-    assert len(begun) == len(start["outputs"])
+    assert len(_on_start(visits, "tab", "203.0.113.7", "any", "any", "1", "")) == len(start["outputs"])
     extra = len(actions) - len(ACTIONS)  # whose boxes show only where the question suits
     assert all(len(e["outputs"]) == 4 + len(actions) + extra for e in clicks if e is not start)
+
+
+def visited(questions, question, *moves, reveal="verdict"):
+    "A visitor of the page who has made some moves."
+    visit = _Visit(SQLEnvironment(questions, actions=ALLOWED, reveal=reveal))
+    visit.start(question_id=question.question_id)
+    for move in moves:
+        visit.step(*move)
+    return visit
 
 
 def shown(visit):
@@ -143,9 +130,7 @@ def shown(visit):
 
 
 def test_a_visitor_asks_and_abstains(questions, asks, lacks):
-    visit = _Visit(SQLEnvironment(questions, actions=ALLOWED))
-    visit.start(question_id=asks.question_id)
-    visit.step("CLARIFY", " ")
+    visit = visited(questions, asks, ("CLARIFY", " "))
     assert "Write a question first" in shown(visit) and visit.obs.step_count == 0
     visit.step(*clarify(asks))
     assert asks.clarifications[0].fact in shown(visit)
@@ -159,42 +144,33 @@ def test_a_visitor_asks_and_abstains(questions, asks, lacks):
     assert "Right." in shown(visit) and "names what is missing" in shown(visit)
 
 
-def test_a_page_without_verdicts_tells_abstentions_apart_by_nothing(questions, lacks):
+def test_a_page_without_verdicts_tells_abstentions_apart_by_nothing(questions, asks, lacks):
     pages = []
     for reason in (f"There is no {lacks.missing}.", "I can't tell."):
-        visit = _Visit(SQLEnvironment(questions, actions=ALLOWED, reveal="none"))
-        visit.start(question_id=lacks.question_id)
-        visit.step(*abstain(lacks)[0])
-        visit.step("ABSTAIN", reason)
+        visit = visited(questions, lacks, abstain(lacks)[0], ("ABSTAIN", reason), reveal="none")
         pages.append(shown(visit).replace(reason, ""))
     assert pages[0] == pages[1] and "You abstained" in pages[0]
+    said = shown(visited(questions, asks, ("ABSTAIN", "It is unclear."), reveal="gold"))
+    assert "The question has an answer." in said and "gold query" in said, "a practice page says why"
 
 
-def test_a_practice_page_says_why(questions, asks):
-    visit = _Visit(SQLEnvironment(questions, actions=ALLOWED, reveal="gold"))
-    visit.start(question_id=asks.question_id)
-    visit.step("ABSTAIN", "It is unclear.")
-    assert "The question has an answer." in shown(visit) and "gold query" in shown(visit)
+def test_a_server_knows_the_level_of_a_source():
+    for source, level in (("ambiguous", 1), ("ambiguous", 3), ("conversations", 2)):
+        found = _load_questions(Settings(source=source, level=level))
+        assert {q.database_name.split("_")[1] for q in found} == {str(level)}
 
 
-@pytest.mark.parametrize("source, level", [("ambiguous", 1), ("ambiguous", 3), ("conversations", 2)])
-def test_a_server_knows_the_level_of_a_source(source, level):
-    found = _load_questions(Settings(source=source, level=level))
-    assert {q.database_name.split("_")[1] for q in found} == {str(level)}
-
-
-# --- the explorer
 def test_playing_by_hand_with_two_more_boxes(questions, asks, lacks):
     ex = EpisodeExplorer(questions, question_id=asks.question_id, actions=ALLOWED)
     board = ex.human.board
-    box, button = board.boxes["CLARIFY"], board.buttons["CLARIFY", ""]
-    box.value = clarify(asks)[1]
-    button.click()
-    assert asks.clarifications[0].fact in ex.human.player.screens.children[0].value and not button.disabled
-    box, button = board.boxes["ABSTAIN"], board.buttons["ABSTAIN", ""]
-    box.value = "It is unclear."
-    button.click()
-    assert "The question has an answer" in ex.human.player.screens.children[0].value
+
+    def click(verb, text):
+        board.boxes[verb].value = text
+        board.buttons[verb, ""].click()
+        return ex.human.player.screens.children[0].value
+
+    assert asks.clarifications[0].fact in click(*clarify(asks)) and not board.buttons["CLARIFY", ""].disabled
+    assert "The question has an answer" in click("ABSTAIN", "It is unclear.")
     assert all(button.disabled for button in board.buttons.values())
     board.start_over.click()
     assert not board.boxes["ABSTAIN"].value and not board.buttons["ABSTAIN", ""].disabled
@@ -202,6 +178,9 @@ def test_playing_by_hand_with_two_more_boxes(questions, asks, lacks):
     for move in abstain(lacks):
         ex.play(*move)
     assert "the reason names what is missing" in ex.human.player.screens.children[0].value
+    ex = EpisodeExplorer(questions, question_id=asks.question_id, actions=["CLARIFY"])
+    ex.watch("oracle")
+    assert "CLARIFY" in [turn.action.action_type for turn in ex.views[0].turns], "policies may ask, too"
 
 
 def test_an_explorer_has_the_boxes_that_its_questions_can_use(questions):
@@ -227,22 +206,13 @@ def test_an_empty_box_costs_no_step():
     assert len(ex.views[0].turns) == 1 and not board.errors["QUERY"].value
 
 
-def test_policies_of_the_explorer_may_ask(questions, asks):
-    ex = EpisodeExplorer(questions, question_id=asks.question_id, actions=["CLARIFY"])
-    ex.watch("oracle")
-    assert "CLARIFY" in [turn.action.action_type for turn in ex.views[0].turns]
-
-
-# --- logs and their pages
 @pytest.fixture(scope="module")
 def log(questions, tmp_path_factory):
     "A run of the oracle, and one that abstains at once."
     folder = tmp_path_factory.mktemp("logs")
-    env = EpisodeEnv(questions, actions=ALLOWED)
-    options = dict(progress=False, robust=False)
+    env, options = EpisodeEnv(questions, actions=ALLOWED), dict(progress=False, robust=False)
     evaluate(env, OraclePolicy(questions), log=folder / "oracle.jsonl", **options)
-    never = ScriptedPolicy([("ABSTAIN", "I don't know.")], "never")
-    evaluate(env, never, log=folder / "never.jsonl", **options)
+    evaluate(env, ScriptedPolicy([("ABSTAIN", "I don't know.")], "never"), log=folder / "never.jsonl", **options)
     return folder
 
 
@@ -268,8 +238,7 @@ def test_a_run_page_tells_abstentions_from_wrong_answers(questions, log):
     assert {(s["state"], s["why"]) for s in never} == {("abstained", "")}
     card = render_html(_card_html(second))
     assert "coverage" in card and "risk-coverage area" in card
-    plain = replace(first, about={"policy": "a"})
-    assert "risk-coverage area" not in render_html(_card_html(plain))
+    assert "risk-coverage area" not in render_html(_card_html(replace(first, about={"policy": "a"})))
 
 
 @pytest.mark.parametrize("actions, steps", [(ACTIONS, [0, 1]), (ALLOWED, [1, 2])])
@@ -278,18 +247,13 @@ def test_a_call_of_a_model_is_an_action_where_it_was_allowed(actions, steps):
         function = dict(name=name, arguments=json.dumps(arguments))
         return dict(role="assistant", content="", tool_calls=[dict(function=function)])
 
-    messages = [
-        dict(role="user", content="How many?"),
-        call("clarify", question="What?"),
-        dict(role="tool", content="This."),
-        call("answer", value="1"),
-    ]
+    asked, reply = dict(role="user", content="How many?"), dict(role="tool", content="This.")
+    messages = [asked, call("clarify", question="What?"), reply, call("answer", value="1")]
     said = list(conversation(EpisodeView("How many?", messages=messages, actions=actions)))
     assert [s.step for s in said if s.role == "assistant"] == steps
     assert ("This." in [part.text for s in said for part in s.parts]) == (actions == ACTIONS)
 
 
-# --- the command
 def test_demo_asks_where_it_may(sql_env):  # noqa: F811
     question = next(q for q in load("ambiguous", n=20) if q.clarifications and q.answerable)
     asked = ("demo", "--source", "ambiguous", "--question", question.question_id)

@@ -13,6 +13,7 @@ import apsw
 import pytest
 from attack_process import Child
 from attacks import ATTACKS, COLUMNS, FILES_TO_OPEN, HONEST, KINDS_OF_STEPS, doubling, loop, write_home
+from tables import cases
 
 from sql_env.database.connection import _Budget
 from sql_env.database.database import Database, NotBrief
@@ -47,15 +48,8 @@ def db(home):
 def leaks(text, sql, folder):
     "Words in `text` that the agent must not learn from it."
     said = str(sql).lower()
-    secrets = [c for t, columns in COLUMNS.items() if t not in said for c in columns] + [
-        "create table",
-        "create view",
-        "create index",
-        str(folder),
-        folder.name,
-        "hidden.sqlite",
-        "sql_env",
-    ]
+    secrets = [c for t, columns in COLUMNS.items() if t not in said for c in columns]
+    secrets += ["create table", "create view", "create index", str(folder), folder.name, "hidden.sqlite", "sql_env"]
     return [s for s in secrets if s.lower() in text.lower() and s.lower() not in said]
 
 
@@ -88,21 +82,17 @@ def test_statement(sql, kinds, home, child):
     assert answer["megabytes"] <= MEGABYTES
 
 
-CONTRIVED = {
-    "many-joins": "SELECT count(*) FROM "
-    + ",".join(f"animal {chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(40)),
-    "sum": "SELECT " + "+".join(["abs(1)"] * 65),
-    "nested": "SELECT " + "(" * 200 + "1" + ")" * 200,
-    "like": f"SELECT '{'a' * 80}' LIKE '{'%a' * 6}%b'",
-    "product": "SELECT max(a.wombat || b.wombat || c.wombat) FROM animal a, animal b, animal c",
-}
+LETTERS = [f"animal {chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(40)]
+CONTRIVED = [
+    ("many-joins", f"SELECT count(*) FROM {','.join(LETTERS)}"),
+    ("sum", f"SELECT {'+'.join(['abs(1)'] * 65)}"),
+    ("nested", f"SELECT {'(' * 200}1{')' * 200}"),
+    ("like", f"SELECT '{'a' * 80}' LIKE '{'%a' * 6}%b'"),
+    ("product", "SELECT max(a.wombat || b.wombat || c.wombat) FROM animal a, animal b, animal c"),
+]
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [pytest.param(a[1], id=a[0]) for a in ATTACKS]
-    + [pytest.param(sql, id=f"contrived-{name}") for name, sql in CONTRIVED.items()],
-)
+@pytest.mark.parametrize("sql", [pytest.param(sql, id=name) for name, sql, *_ in [*ATTACKS, *CONTRIVED]])
 def test_an_attempt_to_be_brief_is_short(sql, home):
     """A server tries a statement where it answers everyone, so whatever is asked, the attempt is short.
 
@@ -127,16 +117,13 @@ def test_file(build, expected, child, tmp_path):
     build(path)
     before = {p: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()}
     answer = child.ask(file=str(path))
-    kinds = (expected,) if expected else ("ok", "bad_database")
-    assert answer["kind"] in kinds, answer["text"]
+    assert answer["kind"] in ((expected,) if expected else ("ok", "bad_database")), answer["text"]
     assert answer["megabytes"] <= MEGABYTES
     assert {p: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()} == before
-    texts = [answer["text"]]
-    if answer["kind"] == "ok":
-        steps = [step for table in answer["text"].values() for step in table]
-        assert all(step["kind"] in KINDS_OF_STEPS for step in steps), steps
-        texts = [step["text"] for step in steps]
-    for text in texts:
+    is_open = answer["kind"] == "ok"
+    steps = [step for table in answer["text"].values() for step in table] if is_open else []
+    assert all(step["kind"] in KINDS_OF_STEPS for step in steps), steps
+    for text in [step["text"] for step in steps] if is_open else [answer["text"]]:
         assert str(tmp_path) not in text and "CREATE" not in text.upper()
 
 
@@ -179,10 +166,8 @@ def test_spider_gold_runs_unchanged(spider_path):
             golds[row["db_id"]].add(row["query"])
     for name, queries in golds.items():
         path = spider_path / "database" / name / f"{name}.sqlite"
-        if path.is_file():
-            more_over, more_wrong = changed_by_guards(path, queries, Limits(quoted_text=True))
-            over += more_over
-            wrong += more_wrong
+        more = changed_by_guards(path, queries, Limits(quoted_text=True)) if path.is_file() else ([], [])
+        over, wrong = over + more[0], wrong + more[1]
     assert not wrong, wrong[:5]
     assert len(over) == 1, over
 
@@ -190,8 +175,9 @@ def test_spider_gold_runs_unchanged(spider_path):
 # --- The same answer every time ---
 CLOCKS = """SELECT date('now'), datetime(), CURRENT_TIMESTAMP, julianday('now'), strftime('%s %f', 'now'),
     unixepoch('now', 'subsec')"""
-ASK = """import sys
-from sql_env.database.database import *
+# once a hole: the time zone of the machine showed
+LOCAL = "SELECT datetime('2024-06-01', 'localtime'), datetime('2024-06-01', 'utc')"
+ASK = """
 try: print(Database(sys.argv[1]).query(sys.argv[2]).rows)
 except QueryError as e: print(e.kind)
 """
@@ -199,26 +185,20 @@ except QueryError as e: print(e.kind)
 
 def python(code, *args, **env):
     "What a fresh Python prints; fails if it does."
+    code = f"import sys\nfrom sql_env.database.database import *\n{code}"
     command = [sys.executable, "-c", code, *map(str, args)]
     return subprocess.run(command, env={**os.environ, **env}, stdout=subprocess.PIPE, check=True).stdout
 
 
-# once a hole for localtime: the time zone of the machine showed
-@pytest.mark.parametrize(
-    "sql",
-    [CLOCKS, "SELECT datetime('2024-06-01', 'localtime'), datetime('2024-06-01', 'utc')"],
-    ids=["now", "localtime"],
-)
+@pytest.mark.parametrize("sql", [CLOCKS, LOCAL], ids=["now", "localtime"])
 def test_clocks_stand_still_everywhere(home, sql):
-    zones = ("UTC", "America/New_York", "Asia/Tokyo")
-    runs = [python(ASK, home[0], sql, TZ=zone) for zone in zones]
+    runs = [python(ASK, home[0], sql, TZ=zone) for zone in ("UTC", "America/New_York", "Asia/Tokyo")]
     assert runs[0] and len(set(runs)) == 1, runs
 
 
 # --- What one agent leaves to the next ---
-NEIGHBOUR = f"""import sys
-from sql_env.database.database import *
-db = Database(sys.argv[1])
+# once a hole: 64 cached statements of nearly 1 MB each filled the heap that all connections share
+NEIGHBOUR = f"""db = Database(sys.argv[1])
 honest = "WITH {loop(1500)} SELECT count(*) FROM (SELECT DISTINCT printf('%018000d', n) FROM k)"
 first = db.query(honest).rows
 for i in range(70):
@@ -227,16 +207,8 @@ for i in range(70):
     try: db.query(f"WITH d(x) AS (SELECT {{i}} + {{expression}} FROM animal) SELECT {{columns}} FROM d LIMIT 1")
     except QueryError: pass
 assert db.query(honest + " -- again").rows == first"""
-
-
-# once a hole: 64 cached statements of nearly 1 MB each filled the heap that all connections share
-def test_statements_of_one_agent_do_not_starve_another(home):
-    python(NEIGHBOUR, home[0])
-
-
-OLD_STATEMENTS = """import sys
-sys.path.insert(0, sys.argv[2])
-from sql_env.database.database import *
+# once a hole: 300 MB; the names of 500 statements were kept, however long
+OLD_STATEMENTS = """sys.path.insert(0, sys.argv[2])
 from attack_process import memory
 db = Database(sys.argv[1])
 columns = ",".join(["a.*"] * 180)
@@ -245,39 +217,29 @@ ask(0)
 before = memory("VmRSS")
 for i in range(490): ask(i)
 sys.exit(memory("VmRSS") - before > 100)"""
-
-
-# once a hole: 300 MB; the names of 500 statements were kept, however long
-def test_names_of_old_statements_are_forgotten(home):
-    python(OLD_STATEMENTS, home[0], Path(__file__).parent)
-
-
-GRADER = f"""import sys
-from sql_env.database.database import *
-agent, grader = Database(sys.argv[1]), Database(sys.argv[1], Limits.gold())
+# once a hole: the heap limit belongs to the process, so an agent's limit also held for the grader
+GRADER = f"""agent, grader = Database(sys.argv[1]), Database(sys.argv[1], Limits.gold())
 sql = "WITH {loop(6000)} SELECT count(*) FROM (SELECT DISTINCT printf('%018000d', n) FROM k)"
 assert grader.query(sql).rows == [(6000,)]"""
 
 
-# once a hole: the heap limit belongs to the process, so an agent's limit also held for the grader
-def test_gold_limits_have_no_heap_limit(home):
-    python(GRADER, home[0])
+@pytest.mark.parametrize("code", [NEIGHBOUR, OLD_STATEMENTS, GRADER], ids=["heap", "names", "limits of gold"])
+def test_what_one_agent_leaves_harms_no_other(home, code):
+    python(code, home[0], Path(__file__).parent)
 
 
 # --- Fair words for fair queries ---
 SERIES = f"WITH RECURSIVE series{loop(9)[1:].replace(' k ', ' series ')} SELECT count(*) FROM series"
+FAIR = [
+    pytest.param(SERIES, "ok", id="a name that begins like a module's"),
+    pytest.param("SELECT '" + "船" * 1500 + "'", "ok", id="characters are counted, not bytes"),
+    pytest.param(doubling(22), "too_long", id="nested"),  # once a hole: "syntax"
+    ("SELECT near function function", "syntax"),  # once a hole: "unknown_function"
+    ("SELECT near overflow overflow", "syntax"),  # once a hole: "value"
+]
 
 
-@pytest.mark.parametrize(
-    "sql,kind",
-    [
-        pytest.param(SERIES, "ok", id="a name that begins like a module's"),
-        pytest.param("SELECT '" + "船" * 1500 + "'", "ok", id="characters are counted, not bytes"),
-        pytest.param(doubling(22), "too_long", id="nested"),  # once a hole: "syntax"
-        ("SELECT near function function", "syntax"),  # once a hole: "unknown_function"
-        ("SELECT near overflow overflow", "syntax"),  # once a hole: "value"
-    ],
-)
+@pytest.mark.parametrize("sql,kind", FAIR)
 def test_kind_fits(db, sql, kind):
     try:
         found = db.query(sql) and "ok"
@@ -286,25 +248,7 @@ def test_kind_fits(db, sql, kind):
     assert found == kind
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "x" * 10**6,
-        "\ud800",
-        "a\0b",
-        "",
-        " ",
-        "'",
-        '""',
-        "; DROP TABLE animal",
-        "animal; --",
-        "sqlite_master",
-        "main.animal",
-        None,
-        7,
-        b"animal",
-    ],
-)
+@pytest.mark.parametrize("name", ["x" * 10**6, *cases("attacks_describe_of_anything")])
 def test_describe_of_anything_is_a_clear_error(db, name):
     for action in (db.describe, db.sample):
         with pytest.raises(QueryError) as e:

@@ -4,7 +4,6 @@ import json
 import zipfile
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 
 import apsw
 import pytest
@@ -21,9 +20,10 @@ from sql_env.worlds import ChangeWorld, FollowUpWorld, PolicyWorld, twins, world
 from sql_env.worlds.change_families import CHANGES
 from sql_env.worlds.words import _lists, _split_of_word, load_wordings
 
-ALTERNATIVES = Path(__file__).parent / "data" / "write_alternatives.jsonl"
 SEEDS = [(seed, level) for level in (1, 2, 3) for seed in range(2)]
-MANY = range(100, 200)
+SHIPS = [(1, "Aurora", 120.5), (2, "Bora", 300.0), (3, "Cirrus", 300.0)]
+SCHEMA = "CREATE TABLE ship (id INTEGER PRIMARY KEY, name TEXT, tonnes REAL)"
+SCRAP = dict(question="Scrap the Bora.", statements="DELETE FROM ship WHERE name = 'Bora';", writes="ship")
 
 
 def opened(world: ChangeWorld) -> apsw.Connection:
@@ -65,8 +65,7 @@ def check_oracle(seed: int, level: int) -> None:
         assert bool(q.gold_statements) != draft.is_nothing and not (draft.is_nothing and q.states_rule)
         for wrong in draft.wrong:
             with suppress(apsw.ConstraintError):
-                found = after(world, wrong)[1]
-                assert found != end, (q.question_id, wrong)
+                assert after(world, wrong)[1] != end, (q.question_id, wrong)
 
 
 @pytest.mark.parametrize(("seed", "level"), SEEDS)
@@ -78,7 +77,7 @@ def test_gold_of_generated_tasks(seed, level):
 @pytest.mark.full
 @pytest.mark.parametrize("level", (1, 2, 3))
 def test_gold_of_many_generated_tasks(level):
-    for seed in MANY:
+    for seed in range(100, 200):
         check_oracle(seed, level)
 
 
@@ -89,9 +88,6 @@ def test_families_are_all_made_and_worded():
     assert set(CHANGES) <= set(phrases)
     for name, phrase in phrases.items():
         assert len(phrase.forms) >= 2 and phrase.unseen, name
-
-
-def test_words_reach_every_split():
     for name, words in _lists()["task_words"].items():
         assert {_split_of_word(word) for word in words} == {"train", "validation", "test"}, name
 
@@ -107,16 +103,12 @@ def test_worlds_depend_on_the_seed_only():
         ChangeWorld(5, 1, wording="test_vocabulary")
 
 
-def test_exams_ask_for_the_same_in_other_words():
-    for world, unseen in islice(
-        zip(worlds(1, 3, "test", kind=ChangeWorld), worlds(1, 3, "test_vocabulary", kind=ChangeWorld)), 3
-    ):
+def test_exams_ask_for_the_same_in_other_words_and_texts_are_whole_sentences():
+    pairs = zip(*(worlds(1, 3, split, kind=ChangeWorld) for split in ("test", "test_vocabulary")))
+    for world, unseen in islice(pairs, 3):
         for q, other in zip(world.questions, unseen.questions):
             assert (q.gold_statements, q.writes) == (other.gold_statements, other.writes)
             assert q.question_text != other.question_text and q.question_id != other.question_id
-
-
-def test_texts_are_whole_sentences():
     tasks = world_set(level=3, n=120, seed=4, kind=ChangeWorld)
     for q in tasks:
         assert q.question_text[0].isupper() and q.question_text[-1] in ".!?", q.question_text
@@ -128,8 +120,7 @@ def test_a_task_says_whether_archived_rows_are_meant():
         events, closed = (world.tables[role] for role in ("event", "closed"))
         for q, family in ((q, world.families[q.question_id]) for q in world.questions):
             if events.name.lower() in q.writes and family != "enter":
-                told = "archive of" in q.question_text or closed.plural in q.question_text
-                assert told, (family, q.question_text)
+                assert "archive of" in q.question_text or closed.plural in q.question_text, (family, q.question_text)
 
 
 def test_twins_are_the_same_task_on_other_rows(tmp_path):
@@ -175,9 +166,6 @@ def test_sources_of_tasks():
     questions = {q.database_name: q.split for q in load("bundled")}
     assert all(q.split == questions[q.database_name] for q in bundled)
     assert len({q.database_name for q in bundled}) == 12
-
-
-def test_the_server_and_the_command_know_the_options_of_tasks():
     found = _load_questions(Settings(source="tasks", level=2))
     assert found[0].database_name.startswith("changes_2_")
     options = SourceOptions(source="tasks", level=3)
@@ -187,8 +175,7 @@ def test_the_server_and_the_command_know_the_options_of_tasks():
 @pytest.mark.slow
 def test_honest_alternatives_are_accepted():
     bundled, worlds, accepted = load("bundled_tasks"), {}, []
-    for line in ALTERNATIVES.read_text(encoding="utf-8").splitlines():
-        given = json.loads(line)
+    for given in cases("write_alternatives", dict):
         name, _, number = given["question_id"].rpartition("-")
         if name.startswith("changes_"):
             _, level, seed = name.split("_")
@@ -205,101 +192,49 @@ def test_honest_alternatives_are_accepted():
     assert len(accepted) >= 60 and sum(accepted) >= 0.95 * len(accepted)
 
 
-SHIPS = [(1, "Aurora", 120.5), (2, "Bora", 300.0), (3, "Cirrus", 300.0)]
-SCHEMA = "CREATE TABLE ship (id INTEGER PRIMARY KEY, name TEXT, tonnes REAL)"
-SCRAP = dict(question="Scrap the Bora.", statements="DELETE FROM ship WHERE name = 'Bora';", writes="ship")
-
-
 @pytest.fixture
 def harbour(tmp_path):
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    build_database(folder / "harbour.sqlite", SCHEMA, dict(ship=SHIPS))
-    return folder
+    (tmp_path / "mine").mkdir()
+    return build_database(tmp_path / "mine" / "harbour.sqlite", SCHEMA, dict(ship=SHIPS)).parent
 
 
-def test_tasks_of_a_folder(harbour):
-    total = "SELECT count(*) FROM ship"
-    lines = [
-        SCRAP,
-        dict(
-            question="Double all.", gold_statements=["UPDATE ship SET tonnes = tonnes * 2"], writes=["Ship"], rule=True
-        ),
-        dict(question="Keep the Bora.", statements=[], writes=["ship"], invariants=total),
-        dict(question="How many?", sql=total),
-    ]
-    (harbour / "questions.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    scrap, double, nothing, count = load("folder", harbour)
+def loaded(harbour, *lines):
+    (harbour / "questions.jsonl").write_text("\n" + "\n".join(map(json.dumps, lines)))
+    return load("folder", harbour)
+
+
+def test_tasks_of_a_folder_are_read_saved_and_read_again(harbour, tmp_path):
+    total, double = "SELECT count(*) FROM ship", ["UPDATE ship SET tonnes = tonnes * 2"]
+    lines = [dict(question="Double all.", gold_statements=double, writes=["Ship"], rule=True)]
+    lines += [dict(question="Keep the Bora.", statements=[], writes=["ship"], invariants=total)]
+    tasks = loaded(harbour, SCRAP, *lines, dict(question="How many?", sql=total))
+    scrap, double, nothing, count = tasks
     assert scrap.gold_statements == ("DELETE FROM ship WHERE name = 'Bora'",) and scrap.writes == ("ship",)
     assert double.states_rule and double.writes == ("ship",) and double.answer_type == "changes"
     assert nothing.writes and not nothing.gold_statements and nothing.invariants == (total,)
     assert not count.writes and count.gold_answer == ((3,),)
-
-
-def test_a_folder_of_tasks_is_saved_and_read_again(harbour, tmp_path):
-    (harbour / "questions.jsonl").write_text(json.dumps(SCRAP))
-    tasks = load("folder", harbour)
     assert load("folder", save_question_set(tasks, tmp_path / "again")).questions == tasks.questions
 
 
 def test_tasks_in_a_table(harbour):
     double = 'Double.,"UPDATE ship SET tonnes = 0; DELETE FROM ship",ship,yes'
-    text = f"question,statements,writes,rule\n{double}\nKeep.,,ship,no\n"
-    (harbour / "tasks.csv").write_text(text)
+    (harbour / "tasks.csv").write_text(f"question,statements,writes,rule\n{double}\nKeep.,,ship,no\n")
     first, keep = load("folder", harbour)
     assert len(first.gold_statements) == 2 and first.states_rule
     assert keep.writes == ("ship",) and not keep.gold_statements and not keep.states_rule
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (dict(writes=None), "'writes' is missing"),
-        (dict(writes=3), "'writes' is not a list"),
-        (dict(writes=["ship", 3]), "'writes' is not a list of texts"),
-        (dict(sql="SELECT 1"), "'sql' and 'gold_statements' exclude each other"),
-        (dict(statements=["SELECT 1"]), "no INSERT, UPDATE or DELETE: 'SELECT 1'"),
-        (dict(statements="DROP TABLE ship"), "no INSERT, UPDATE or DELETE"),
-        (dict(statements=[1]), "'gold_statements' is not a list of texts"),
-        (dict(rule="perhaps"), "'states_rule' is not true or false"),
-        (dict(invariants=7), "'invariants' is not a list"),
-    ],
-)
+@pytest.mark.parametrize("change, said", cases("change_tasks_wrong", list))
 def test_what_is_wrong_with_a_task_is_said_with_its_line(harbour, change, said):
-    (harbour / "questions.jsonl").write_text("\n" + json.dumps(SCRAP | change))
     with pytest.raises(SourceError, match="questions.jsonl, line 2") as e:
-        load("folder", harbour)
+        loaded(harbour, SCRAP | change)
     assert said in str(e.value)
 
 
-@pytest.mark.parametrize(
-    ("change", "flag"),
-    [
-        (dict(writes=["port"]), "error"),
-        (dict(statements="DELETE FROM ship WHERE nobody = 1"), "error"),
-        (dict(statements="DELETE FROM ship WHERE name = 'Delta'"), "unchanged"),
-        (dict(invariants="SELECT count(*) FROM ship"), "breaks_invariant"),
-        (dict(statements="DELETE FROM ship WHERE id = abs(random()) % 3 + 1"), "not_deterministic"),
-    ],
-)
+@pytest.mark.parametrize("change, flag", cases("change_tasks_set_aside", list))
 def test_tasks_that_cannot_be_judged_are_set_aside(harbour, change, flag):
-    (harbour / "questions.jsonl").write_text(json.dumps(SCRAP | change))
-    found = load("folder", harbour)
+    found = loaded(harbour, SCRAP | change)
     assert not len(found) and flag in found.quarantined[0].flags
-
-
-ROWS = cases("change_tasks_rows")
-GOLD = {
-    "harbour_1": dict(
-        sol_sql=["SELECT tonnes FROM ship WHERE name = 'Bora'"],
-        follow_up=dict(sol_sql=["SELECT name FROM ship WHERE tonnes = 300;"]),
-    ),
-    "harbour_M_1": dict(sol_sql=["DELETE FROM ship WHERE tonnes > 200;"], external_knowledge=[7]),
-    "harbour_M_2": dict(sol_sql=["ALTER TABLE ship ADD COLUMN flag TEXT"]),
-    "harbour_M_3": dict(sol_sql=["INSERT INTO ship (name) VALUES ('Delta')"]),
-    "pier_M_1": dict(sol_sql=["DELETE FROM pier"]),
-    "harbour_M_5": dict(sol_sql=["INSERT INTO ship (name) VALUES ('Eider')", "UPDATE ship SET tonnes = 1"]),
-}
 
 
 @pytest.fixture
@@ -309,9 +244,10 @@ def live(tmp_path):
     build_database(folder / "harbour" / "harbour_template.sqlite", SCHEMA, dict(ship=SHIPS))
     known = dict(id=7, knowledge="Too heavy", description="", definition="more than 200 tonnes")
     (folder / "harbour" / "harbour_kb.jsonl").write_text(json.dumps(known))
-    rows = [dict(selected_database="harbour") | row for row in ROWS]
+    rows = [dict(selected_database="harbour") | row for row in cases("change_tasks_rows")]
     (folder / "livesqlbench_data_sqlite.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    lines = [json.dumps(dict(instance_id=key, test_cases=["def f(): ..."]) | gold) for key, gold in GOLD.items()]
+    golds = cases("change_tasks_gold", list)
+    lines = [json.dumps(dict(instance_id=key, test_cases=["def f(): ..."]) | gold) for key, gold in golds]
     (folder / "livesqlbench_sqlite_gt_kg_testcases.jsonl").write_text("\n".join(lines))
     return folder
 
@@ -326,13 +262,9 @@ def test_management_tasks_of_the_published_layout(live):
     assert "Too heavy: more than 200 tonnes" in scrap.question_text and scrap.split == "dev"
     assert new.question_text == "New ship." and len(new.gold_statements) == 2
     counts = {reason.split(";")[0].split(",")[0]: n for reason, n in found.left_out.items()}
-    assert counts == {
-        "gold changes more than rows": 1,
-        "its database is prepared by SQL of its own (preprocess_sql)": 1,
-        "gold is missing": 1,
-        "a follow-up is not asked: it has no gold": 1,
-        "there is no SQLite file of its database": 1,
-    }
+    assert counts.pop("its database is prepared by SQL of its own (preprocess_sql)") == 1
+    missing = "gold is missing", "a follow-up is not asked: it has no gold", "there is no SQLite file of its database"
+    assert counts == dict.fromkeys(("gold changes more than rows", *missing), 1)
     assert load("hf", live).questions == found.questions
     assert load("livesqlbench", live, evidence=False)[1].question_text == "Scrap what is too heavy."
 

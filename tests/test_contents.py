@@ -8,55 +8,32 @@ from types import SimpleNamespace
 import pytest
 from test_cli import sql_env  # noqa: F401  a fixture
 
-from sql_env import ChatPolicy, EpisodeEnv, OraclePolicy, RandomPolicy, evaluate
+from sql_env import ChatPolicy, EpisodeEnv, OraclePolicy, RandomPolicy, evaluate, load
+from sql_env.database.database import build_database
 from sql_env.evaluation.logs import merge_logs, read_log
 from sql_env.evaluation.results import compare, load_result, result_texts
 from sql_env.policies.requests import Completion
 from sql_env.questions.question_set import Question, QuestionSet, as_conversation
 from sql_env.view.logs import read_runs
 
-SHOPS = {name: f"SELECT city FROM shop WHERE id = {i + 1}" for i, name in enumerate("abc")}
+CITIES = dict(a="Oslo", b="Rome", c="Bonn")
+SHOPS = {name: f"SELECT city FROM shop WHERE id = {i + 1}" for i, name in enumerate(CITIES)}
 
 
-def world(tmp_path, **changed):
-    "Three questions on two databases: a and b on one, a conversation c on the other."
-    for name in ("one", "two"):
-        path = tmp_path / f"{name}.sqlite"
-        if not path.exists():
-            with sqlite3.connect(path) as db:
-                db.execute("CREATE TABLE shop (id INTEGER PRIMARY KEY, city TEXT)")
-                db.executemany("INSERT INTO shop (city) VALUES (?)", [("Oslo",), ("Rome",), ("Bonn",)])
-    cities = dict(a="Oslo", b="Rome", c="Bonn")
-    made = [
-        Question(
-            question_id=q,
-            question_text=f"Where is shop {q}?",
-            database_name="two" if q == "c" else "one",
-            gold_sql=sql,
-            gold_answer=((cities[q],),),
-            answer_type="string",
-        )
-        for q, sql in SHOPS.items()
-    ]
-    made[0] = made[0].with_fields(**{k: v for k, v in changed.items() if k not in FOLLOW})
-    asked = [
-        made[2],
-        made[0].with_fields(
-            question_id="d",
-            database_name="two",
-            gold_sql=SHOPS["a"],
-            gold_answer=(("Oslo",),),
-            question_text="And shop a?",
-            other_answers=(),
-        ),
-    ]
-    asked[1] = asked[1].with_fields(**{FOLLOW[k]: v for k, v in changed.items() if k in FOLLOW})
-    made[2] = as_conversation(asked)
+def world(tmp_path, follow=None, **changed):
+    "Three questions on two databases: a and b on one, a conversation c on the other; a or the follow-up is changed."
     paths = {name: tmp_path / f"{name}.sqlite" for name in ("one", "two")}
-    return EpisodeEnv(QuestionSet(made, paths, name="shops"), budget=4)
-
-
-FOLLOW = dict(follow_text="question_text", follow_gold="gold_sql")
+    for path in paths.values():
+        if not path.exists():
+            rows = [(i, city) for i, city in enumerate(CITIES.values(), 1)]
+            build_database(path, "CREATE TABLE shop (id INTEGER PRIMARY KEY, city TEXT)", {"shop": rows})
+    a, b, c = (
+        Question(q, f"Where is shop {q}?", "two" if q == "c" else "one", sql, ((CITIES[q],),), answer_type="string")
+        for q, sql in SHOPS.items()
+    )
+    d = a.with_fields(question_id="d", database_name="two", question_text="And shop a?").with_fields(**follow or {})
+    asked = [a.with_fields(**changed), b, as_conversation([c, d])]
+    return EpisodeEnv(QuestionSet(asked, paths, name="shops"), budget=4)
 
 
 def sql(database, statement):
@@ -74,12 +51,10 @@ class Model(ChatPolicy):
         self.asked, self.said, self.shown = [], said, shown
 
         def complete(messages, tools, seed):
-            query = messages[-1]["role"] == "user"
-            if query:
+            name, arguments = "answer", dict(value="Oslo")
+            if messages[-1]["role"] == "user":
                 self.asked.append(messages[-1]["content"])
-            name, arguments = ("query", dict(sql="SELECT city FROM shop WHERE id = 1"))
-            if not query:
-                name, arguments = "answer", dict(value="Oslo")
+                name, arguments = "query", dict(sql="SELECT city FROM shop WHERE id = 1")
             call = dict(type="function", function=dict(name=name, arguments=json.dumps(arguments)))
             return Completion(dict(role="assistant", tool_calls=[call]))
 
@@ -96,11 +71,11 @@ class Model(ChatPolicy):
 
 CHANGES = (  # what is changed, what is told, the questions that are asked anew, those that are judged anew
     ("a question", dict(question_text="Where is shop a now?"), None, "the question of 1", "a", ""),
-    ("a follow-up", dict(follow_text="And the first?"), None, "the question of 1", "c", ""),
+    ("a follow-up", dict(follow=dict(question_text="And the first?")), None, "the question of 1", "c", ""),
     ("a gold query", dict(gold_sql=SHOPS["b"], gold_answer=(("Rome",),)), None, "the gold of 1", "", "a"),
     ("gold rows", dict(gold_sql="", gold_answer=(("Rome",),)), None, "the gold of 1", "", "a"),
     ("other right answers", dict(other_answers=((("Rome",),),)), None, "the gold of 1", "", "a"),
-    ("gold of a follow-up", dict(follow_gold=SHOPS["b"]), None, "the gold of 1", "", "c"),
+    ("gold of a follow-up", dict(follow=dict(gold_sql=SHOPS["b"])), None, "the gold of 1", "", "c"),
     ("a cell", {}, sql("one", "UPDATE shop SET city = 'Kiel' WHERE id = 3"), "the database of 2", "ab", ""),
     ("a table", {}, sql("two", "CREATE TABLE staff (name TEXT)"), "the database of 1", "c", ""),
     ("the prompt", {}, Model(said="Explore."), "the prompt of 1", "b", ""),
@@ -138,16 +113,7 @@ def test_what_changed_is_told_and_alone_done_again(tmp_path, capsys, what, chang
         assert said in " ".join(found.notes) and found.n == 3 - len(again + judged)
 
 
-def test_a_database_of_another_run_is_not_compared(tmp_path):
-    one = evaluate(world(tmp_path), Model(), progress=False)
-    for name in ("one", "two"):
-        sql(name, "DELETE FROM shop WHERE id = 3")(tmp_path)
-    other = evaluate(world(tmp_path), Model(), progress=False)
-    with pytest.raises(ValueError, match="differs the database of 3"):
-        compare(one, other)
-
-
-def test_shards_of_two_contents_are_no_run(tmp_path):
+def test_shards_of_two_contents_are_no_run_and_another_database_is_not_compared(tmp_path):
     logs = [tmp_path / f"{i}.jsonl" for i in (1, 2)]
     for i, log in enumerate(logs, 1):
         evaluate(world(tmp_path), Model(), epochs=2, shard=(i, 2), log=log, progress=False)
@@ -157,6 +123,11 @@ def test_shards_of_two_contents_are_no_run(tmp_path):
     mixed = load_result(logs[0])
     mixed.episodes += load_result(logs[1]).episodes
     assert "database of one changed" in result_texts(mixed)["contents"]
+    one = evaluate(world(tmp_path), Model(), progress=False)
+    for name in ("one", "two"):
+        sql(name, "DELETE FROM shop WHERE id = 3")(tmp_path)
+    with pytest.raises(ValueError, match="differs the database of 3"):
+        compare(one, evaluate(world(tmp_path), Model(), progress=False))
 
 
 def test_rescoring_says_what_changed(sql_env, tmp_path):  # noqa: F811
@@ -216,19 +187,14 @@ def test_joined_logs_never_count_twice_and_keep_their_names(tmp_path, what, join
 
 
 def test_tasks_and_moved_files_are_the_same_content(tmp_path):
-    from sql_env.sources.loading import load
-
     tasks = EpisodeEnv(load("bundled_tasks")[:3], actions=["EXECUTE"])
-    log = tmp_path / "t.jsonl"
-    evaluate(tasks, OraclePolicy(tasks.questions), log=log, progress=False)
-    size = log.stat().st_size
-    evaluate(tasks, OraclePolicy(tasks.questions), log=log, progress=False)
-    assert log.stat().st_size == size, "a task's own copy is not its database"
-    evaluate(world(tmp_path), RandomPolicy(), log=tmp_path / "r.jsonl", progress=False)
-    moved = tmp_path / "moved"
+    shops, moved, log = world(tmp_path), tmp_path / "moved", tmp_path / "t.jsonl"
     moved.mkdir()
     for name in ("one", "two"):
         shutil.copy(tmp_path / f"{name}.sqlite", moved)
-    size = (tmp_path / "r.jsonl").stat().st_size
-    evaluate(world(moved), RandomPolicy(), log=tmp_path / "r.jsonl", progress=False)
-    assert (tmp_path / "r.jsonl").stat().st_size == size
+    for first, second in ((tasks, tasks), (shops, world(moved))):  # a task's own copy is not its database
+        log.unlink(missing_ok=True)
+        evaluate(first, OraclePolicy(first.questions), log=log, progress=False)
+        size = log.stat().st_size
+        evaluate(second, OraclePolicy(second.questions), log=log, progress=False)
+        assert log.stat().st_size == size

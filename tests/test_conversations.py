@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -10,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
 from made_rows import replay_problems
+from tables import cases
 from test_reward import RIGHT, RIGHTLY, WRONG, result, shaped, total, turns, undiscounted
 
 from sql_env import Database, Episode, EpisodeEnv, audit_questions, evaluate, hack_floor, load
+from sql_env.database.database import build_database
 from sql_env.evaluation.logs import read_log, rescore_log
 from sql_env.evaluation.results import result_texts, results_markdown, summary
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
@@ -24,6 +27,10 @@ from sql_env.worlds.conversations import EDITS, ConversationWorld
 from sql_env.worlds.words import load_wordings
 
 laws = law(40)
+PAID = "SELECT count(*) FROM bill WHERE paid = 'yes'"
+SQL = [PAID, PAID + " AND town = 'Bonn'", "SELECT town, count(*) FROM bill WHERE paid = 'yes' GROUP BY town"]
+WORDS = ["How many bills are paid?", "Only those of Bonn.", "And per town?"]
+PLAIN = dict(question="How many bills are there?", sql="SELECT count(*) FROM bill")
 
 
 # --- rewards
@@ -40,14 +47,11 @@ def pay(config, gold, budget, questions):
     n, paid, right = len(questions), [], 0
     for i, walk in enumerate(questions):
         meter = RewardMeter(config, gold, ("a", "b"), budget, n, n - i - 1)
-        paid.append([meter.score(TurnFacts(**{k: getattr(t, k) for k in FACTS})) for t in walk])
+        paid.append([meter.score(replace(t)) for t in walk])
         if walk[-1].verdict is None:
             return paid, right
         right += walk[-1].verdict.correct
     return paid, right
-
-
-FACTS = list(TurnFacts.__dataclass_fields__)
 
 
 @laws
@@ -57,31 +61,21 @@ def test_more_right_answers_are_always_worth_more(talk, data):
     other = [data.draw(turns((RIGHT, WRONG, None), min(budget, 8))) for _ in questions]
     (a, more), (b, fewer) = pay(*talk), pay(config, gold, budget, other)
     worth = [sum(map(total, paid)) for paid in (a, b)]
+    for earned, right in zip(worth, (more, fewer)):
+        most = config.correct * right / len(questions) + config.most_without_answer / len(questions)
+        assert earned <= min(most, config.correct) + 1e-9, "more than all right answers could earn"
     least = config.correct - config.slowness - config.costs - config.most_without_answer
     if more < fewer:
         (more, fewer), worth = (fewer, more), worth[::-1]
     if more > fewer:
-        assert worth[0] - worth[1] >= (more - fewer) * least / len(questions) - 1e-9
-        assert worth[0] > worth[1]
-
-
-@laws
-@given(talks(undiscounted))
-def test_nothing_pays_more_than_all_right_answers_could(talk):
-    config, _, _, questions = talk
-    paid, right = pay(*talk)
-    most = config.correct * right / len(questions) + config.most_without_answer / len(questions)
-    assert sum(map(total, paid)) <= most + 1e-9
-    assert sum(map(total, paid)) <= config.correct + 1e-9
+        assert worth[0] > worth[1] and worth[0] - worth[1] >= (more - fewer) * least / len(questions) - 1e-9
 
 
 @laws
 @given(talks(shaped() | shaped(st.just(1.0))))
 def test_shaping_telescopes_over_the_questions(talk):
-    paid, _ = pay(*talk)
-    for parts in paid:
-        shaping = [talk[0].gamma ** t * p.get("shaping", 0) for t, p in enumerate(parts)]
-        assert abs(sum(shaping)) < 1e-7
+    for parts in pay(*talk)[0]:
+        assert abs(sum(talk[0].gamma ** t * p.get("shaping", 0) for t, p in enumerate(parts))) < 1e-7
 
 
 @laws
@@ -90,12 +84,12 @@ def test_a_wrong_answer_is_no_worse_than_silence(talk):
     assert sum(map(total, pay(*talk)[0])) >= 0
 
 
-@pytest.mark.parametrize("reached", [0, 1, 2])
-def test_questions_that_are_not_reached_cost_their_steps(reached):
+def test_questions_that_are_not_reached_cost_their_steps():
     config, silent = RewardConfig.shaped(), [TurnFacts()] * 4 + [TurnFacts(done=True)]
     wrong = [TurnFacts(verdict=WRONG, done=True)]
-    paid, _ = pay(config, [(1,)], 5, [wrong] * reached + [silent] * (3 - reached))
-    assert sum(total(parts, "step") for parts in paid) == pytest.approx(-config.step_cost / 3)
+    for reached in range(3):
+        paid, _ = pay(config, [(1,)], 5, [wrong] * reached + [silent] * (3 - reached))
+        assert sum(total(parts, "step") for parts in paid) == pytest.approx(-config.step_cost / 3)
     meter = RewardMeter(config, [(1,)], (), 5, 3, 2)
     assert meter.if_stopped == pytest.approx(-config.step_cost / 3)
 
@@ -103,40 +97,34 @@ def test_questions_that_are_not_reached_cost_their_steps(reached):
 # --- episodes
 @pytest.fixture(scope="module")
 def db(tmp_path_factory):
-    path = tmp_path_factory.mktemp("db") / "bills.sqlite"
-    import apsw
-
-    con = apsw.Connection(str(path))
-    con.execute("CREATE TABLE bill (bill_id INTEGER PRIMARY KEY, town TEXT, paid TEXT, euros INT)")
+    schema = "CREATE TABLE bill (bill_id INTEGER PRIMARY KEY, town TEXT, paid TEXT, euros INT)"
     rows = [(i, "Bonn" if i % 3 else "Kiel", "yes" if i % 4 else "no", i * 10) for i in range(40)]
-    con.executemany("INSERT INTO bill VALUES (?,?,?,?)", rows)
-    con.close()
-    return Database(path)
-
-
-SQL = [
-    "SELECT count(*) FROM bill WHERE paid = 'yes'",
-    "SELECT count(*) FROM bill WHERE paid = 'yes' AND town = 'Bonn'",
-    "SELECT town, count(*) FROM bill WHERE paid = 'yes' GROUP BY town",
-]
-WORDS = ["How many bills are paid?", "Only those of Bonn.", "And per town?"]
+    return Database(build_database(tmp_path_factory.mktemp("db") / "bills.sqlite", schema, dict(bill=rows)))
 
 
 @pytest.fixture(scope="module")
 def talk(db):
-    turns = [
-        Question(f"b.{i}", text, "bills", sql, tuple(db.query(sql).rows))
-        for i, (text, sql) in enumerate(zip(WORDS, SQL), 1)
-    ]
-    return turns[0].with_fields(question_id="b", follow_ups=tuple(turns[1:]))
+    golds = [(sql, tuple(db.query(sql).rows)) for sql in SQL]
+    first, *later = (Question(f"b.{i}", WORDS[i - 1], "bills", *gold) for i, gold in enumerate(golds, 1))
+    return first.with_fields(question_id="b", follow_ups=tuple(later))
 
 
-def begun(talk, db, **options):
+def begun(talk, db, *queries, **options):
+    "An episode in which some queries gave the answers, and what is seen last."
     episode = Episode(talk, db, **options)
-    return episode, episode.reset(seed=0)
+    first = episode.reset(seed=0)
+    return episode, answered(episode, *queries) or first
 
 
-def test_an_answer_shows_the_next_question_and_tells_no_verdict(talk, db):
+def answered(episode, *queries):
+    o = None
+    for sql in queries:
+        episode.step("QUERY", sql)
+        o = episode.step("ANSWER", "@last")
+    return o
+
+
+def test_an_answer_shows_the_next_question_and_tells_no_verdict_and_no_gold(talk, db):
     for answer in ("30", "31"):  # right and wrong
         episode, obs = begun(talk, db)
         assert obs.question == WORDS[0] and obs.budget_remaining == 15
@@ -148,14 +136,13 @@ def test_an_answer_shows_the_next_question_and_tells_no_verdict(talk, db):
         assert [v.correct for v in episode.turn_verdicts] == [answer == "30"]
         assert episode.verdict is None and not episode.correct
         assert "bill(" in obs.schema_info, "what was learnt stays"
+        for seen in (begun(talk, db)[1], obs, episode.step("SAMPLE", "bill")):
+            assert "SELECT" not in str(seen) and "count(" not in str(seen)
 
 
 def test_all_right_is_right_and_each_has_its_verdicts(talk, db):
     for verify in ("value", "robust", "certified"):
-        episode, _ = begun(talk, db, verify=verify, reward=RewardConfig.partial())
-        for sql in SQL:
-            episode.step("QUERY", sql)
-            obs = episode.step("ANSWER", "@last")
+        episode, obs = begun(talk, db, *SQL, verify=verify, reward=RewardConfig.partial())
         assert obs.done and obs.result == "The answer was submitted."
         assert episode.correct and episode.grounded and episode.robust
         assert [v.reason for v in episode.turn_verdicts] == ["match"] * 3
@@ -166,10 +153,7 @@ def test_all_right_is_right_and_each_has_its_verdicts(talk, db):
 
 
 def test_one_wrong_answer_makes_the_whole_wrong(talk, db):
-    episode, _ = begun(talk, db)
-    for sql in (SQL[0], SQL[0], SQL[2]):
-        episode.step("QUERY", sql)
-        episode.step("ANSWER", "@last")
+    episode, _ = begun(talk, db, SQL[0], SQL[0], SQL[2])
     assert episode.done and not episode.correct and not episode.robust
     assert [v.correct for v in episode.turn_verdicts] == [True, False, True]
     assert episode.verdict == episode.turn_verdicts[1], "the first that is wrong"
@@ -179,13 +163,10 @@ def test_one_wrong_answer_makes_the_whole_wrong(talk, db):
 
 def test_a_lucky_answer_is_not_robust_whatever_came_later(talk, db):
     "Each answer is judged by the queries up to it: the right query of a later turn does not help an earlier one."
-    episode, _ = begun(talk, db)
-    episode.step("QUERY", "SELECT 30 FROM bill LIMIT 1")
-    episode.step("ANSWER", "@last")
+    episode, _ = begun(talk, db, "SELECT 30 FROM bill LIMIT 1")
     for sql in SQL[1:]:
         episode.step("QUERY", SQL[0])
-        episode.step("QUERY", sql)
-        episode.step("ANSWER", "@last")
+        answered(episode, sql)
     assert episode.correct and not episode.robust and not episode.grounded
     assert [part.judged("robust").correct for part in episode.finished] == [False, True, True]
 
@@ -193,90 +174,61 @@ def test_a_lucky_answer_is_not_robust_whatever_came_later(talk, db):
 def test_the_last_result_is_of_the_question_at_hand(talk, db):
     "An earlier query does not answer by @last, and what it showed still grounds a value that is written down."
     again = talk.with_fields(follow_ups=(talk.follow_ups[0], talk.conversation[0]))
-    episode, _ = begun(again, db)
-    episode.step("QUERY", SQL[0])
-    episode.step("ANSWER", "@last")
+    episode, _ = begun(again, db, SQL[0])
     assert not episode.has_result and episode.last is None
     refused = episode.step("ANSWER", "@last")
     assert "unreadable_answer" in refused.error and refused.question == WORDS[1]
-    episode.step("QUERY", SQL[1])
-    episode.step("ANSWER", "@last")
+    answered(episode, SQL[1])
     episode.step("ANSWER", "30")
     assert episode.correct and episode.grounded and episode.robust
 
 
 def test_who_runs_out_of_steps_has_not_answered_the_rest(talk, db):
-    episode, _ = begun(talk, db, budget=3, reward=RewardConfig.shaped())
-    episode.step("QUERY", SQL[0])
-    episode.step("ANSWER", "@last")
+    episode, _ = begun(talk, db, SQL[0], budget=3, reward=RewardConfig.shaped())
     for left in (2, 1, 0):
         obs = episode.step("SAMPLE", "bill")
         assert (obs.budget_remaining, obs.question) == (left, WORDS[1])
     assert obs.done and [v.reason for v in episode.turn_verdicts] == ["match", *["no_answer"] * 2]
     assert not episode.correct and episode.verdict.reason == "no_answer"
     assert not episode.grounded and not episode.robust and episode.max_steps == 9
-
-
-def test_the_last_step_of_a_budget_may_answer_and_the_talk_goes_on(talk, db):
     episode, _ = begun(talk, db, budget=1)
     rows = [db.query(sql).text().split("\n", 1)[1] for sql in SQL]
-    assert [episode.step("ANSWER", text).done for text in rows] == [False, False, True]
+    done = [episode.step("ANSWER", text).done for text in rows]
+    assert done == [False, False, True], "the last step of a budget may answer and the talk goes on"
     assert episode.correct and not episode.grounded
 
 
 def test_abstaining_and_asking_work_within_a_turn(talk, db):
-    lacks = talk.follow_ups[0].with_fields(
-        question_text="And their weight?", gold_sql="", gold_answer=(), answerable=False, missing="weight"
-    )
+    lacking = dict(gold_sql="", gold_answer=(), answerable=False, missing="weight")
+    lacks = talk.follow_ups[0].with_fields(question_text="And their weight?", **lacking)
     vague = talk.follow_ups[1].with_fields(clarifications=(Clarification("town", "I mean the town of the bill."),))
-    asking = talk.with_fields(follow_ups=(lacks, vague))
-    episode, _ = begun(asking, db, actions=[*ACTIONS, *EXTRA_ACTIONS])
+    asking, actions = talk.with_fields(follow_ups=(lacks, vague)), [*ACTIONS, *EXTRA_ACTIONS]
+    episode, _ = begun(asking, db, actions=actions)
     assert "town of the bill" not in episode.step("CLARIFY", "What is the town?").result
-    episode.step("QUERY", SQL[0])
-    episode.step("ANSWER", "@last")
+    answered(episode, SQL[0])
     episode.step("DESCRIBE", "bill")
     obs = episode.step("ABSTAIN", "There is no weight.")
     assert (obs.done, obs.question) == (False, WORDS[2])
     assert "I mean the town of the bill." in episode.step("CLARIFY", "What is the town?").result
-    episode.step("QUERY", SQL[2])
-    obs = episode.step("ANSWER", "@last")
-    assert obs.done and episode.correct and episode.grounded and episode.robust
+    assert answered(episode, SQL[2]).done and episode.correct and episode.grounded and episode.robust
     assert [v.reason for v in episode.turn_verdicts] == ["match", "abstained", "match"]
-    policy = OraclePolicy([asking])
-    env = EpisodeEnv(QuestionSet([asking], {"bills": db.path}), actions=[*ACTIONS, *EXTRA_ACTIONS])
-    play_episode(env, policy, env.reset())
+    env = EpisodeEnv(QuestionSet([asking], {"bills": db.path}), actions=actions)
+    play_episode(env, OraclePolicy([asking]), env.reset())
     assert env.episode.correct
-
-
-def test_gold_is_in_no_observation(talk, db):
-    episode, obs = begun(talk, db)
-    seen = [obs, episode.step("ANSWER", "1"), episode.step("SAMPLE", "bill")]
-    for obs in seen:
-        assert "SELECT" not in str(obs) and "count(" not in str(obs)
 
 
 def test_repeats_are_of_a_question(talk, db):
     episode, _ = begun(talk, db, reward=RewardConfig.shaped())
-    for _ in range(2):
-        episode.step("QUERY", SQL[0])
-        assert "repeat" not in episode.turns[-1].reward
-        episode.step("ANSWER", "@last")
-        assert "repeat" not in episode.turns[-1].reward
+    answered(episode, SQL[0], SQL[0])
     episode.step("SAMPLE", "bill")
     episode.step("SAMPLE", "bill")
-    assert "repeat" in episode.turns[-1].reward
+    assert ["repeat" in turn.reward for turn in episode.turns] == [False] * 5 + [True]
 
 
-def test_an_episode_begins_anew(talk, db):
-    episode, first = begun(talk, db)
-    for sql in SQL:
-        episode.step("QUERY", sql)
-        episode.step("ANSWER", "@last")
-    assert episode.reset(seed=0) == first
+def test_an_episode_begins_anew_and_a_single_question_has_one_verdict(talk, db):
+    episode, _ = begun(talk, db, *SQL)
+    assert episode.reset(seed=0) == begun(talk, db)[1]
     assert episode.turn_verdicts == () and episode.finished == [] and episode.ask.question == talk.conversation[0]
-
-
-def test_a_single_question_has_one_verdict(talk, db):
     episode, _ = begun(talk.conversation[0], db)
     assert episode.turn_verdicts == ()
     episode.step("ANSWER", "1")
@@ -284,61 +236,39 @@ def test_a_single_question_has_one_verdict(talk, db):
 
 
 # --- JSON, folders, audits
-def test_a_conversation_is_one_line(talk):
-    line = question_to_json(talk)
-    assert question_from_fields(json.loads(line)) == talk
-    assert "follow_ups" not in question_to_json(talk.conversation[0])
-
-
 def write(folder, db, *lines):
     (folder / "bills.sqlite").write_bytes(db.path.read_bytes())
     (folder / "talks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
 
 
-PLAIN = dict(question="How many bills are there?", sql="SELECT count(*) FROM bill")
-
-
 def test_own_conversations_are_read_with_short_names(tmp_path, db):
     follow_ups = [dict(question=t, sql=s) for t, s in zip(WORDS[1:], SQL[1:])]
     asked = dict(question=WORDS[0], sql=SQL[0], follow_ups=follow_ups)
     qs = load("folder", write(tmp_path, db, PLAIN, asked))
-    name = tmp_path.name
+    later, name = qs[1].follow_ups, tmp_path.name
     assert [q.question_id for q in qs] == [f"{name}-0001", f"{name}-0002"]
-    later = qs[1].follow_ups
     assert [q.question_id for q in later] == [f"{name}-0002.2", f"{name}-0002.3"]
     assert [q.gold_answer for q in later] == [((20,),), (("Bonn", 20), ("Kiel", 10))]
     assert evaluate(EpisodeEnv(qs), OraclePolicy(qs), progress=False).success_rate == 1
+    assert question_from_fields(json.loads(question_to_json(qs[1]))) == qs[1]
+    assert "follow_ups" not in question_to_json(qs[0])
 
 
-@pytest.mark.parametrize(
-    "follow_ups, says",
-    [
-        ("Only those?", "follow_ups"),
-        ([{"question": "And?"}], "follow-up 1: field 'gold_sql'"),
-        ([dict(question="And?", sql="SELECT 1"), {"sql": "SELECT 1"}], "follow-up 2: field"),
-        ([dict(question="And?", sql="SELECT 1", database="other")], "follow-up 1: it is about"),
-        ([dict(question="And?", sql="SELECT 1", follow_ups=[])], "follow-up 1: expected an object"),
-        ([dict(question="And?", sql="SELECT 1", whatever=1)], "follow-up 1: unknown field"),
-        (["And?"], "follow-up 1: expected"),
-    ],
-)
-def test_what_is_wrong_with_a_conversation_is_told_with_its_line(tmp_path, db, follow_ups, says):
-    folder = write(tmp_path, db, PLAIN, PLAIN | {"id": "x", "follow_ups": follow_ups})
-    with pytest.raises(Exception, match=rf"talks.jsonl, line 2: .*{says}"):
-        load("folder", folder)
+def test_what_is_wrong_with_a_conversation_is_told_with_its_line(tmp_path, db):
+    for follow_ups, says in cases("conversations_wrong", list):
+        folder = write(tmp_path, db, PLAIN, PLAIN | {"id": "x", "follow_ups": follow_ups})
+        with pytest.raises(Exception, match=rf"talks.jsonl, line 2: .*{says}"):
+            load("folder", folder)
 
 
-def test_one_bad_gold_sets_the_conversation_aside(tmp_path, db):
+def test_one_bad_gold_sets_the_conversation_aside_and_an_audit_checks_each_question(tmp_path, db):
     bad = [dict(question="And?", sql=SQL[1]), dict(question="What?", sql="SELECT nothing FROM bill")]
     qs = load("folder", write(tmp_path, db, PLAIN, PLAIN | {"id": "x", "follow_ups": bad}))
     assert len(qs) == 1 and "error" in qs.quarantined[0].flags
     assert qs.quarantined[0].reason("error").startswith("Question 3: ")
     report = audit_questions(qs, progress=False)
     assert "Question 3: " in next(q for q in report.questions if q.follow_ups).reason("error")
-
-
-def test_an_audit_checks_each_question(tmp_path, db):
     tied = "SELECT bill_id FROM bill ORDER BY paid LIMIT 1"
     asked = dict(question=WORDS[0], sql=SQL[0], follow_ups=[dict(question="One of them?", sql=tied)])
     other = asked | {"follow_ups": [dict(question="And in Bonn?", sql=SQL[1])], "question": "Paid ones?"}
@@ -351,26 +281,13 @@ def test_an_audit_checks_each_question(tmp_path, db):
 
 # --- published sets
 def interactions(*turns):
-    return [
-        dict(utterance=f" {text.replace(' ', '  ')} ", query=sql, utterance_toks=text.split()) for text, sql in turns
-    ]
+    return [dict(utterance=f" {t.replace(' ', '  ')} ", query=sql, utterance_toks=t.split()) for t, sql in turns]
 
 
-@pytest.mark.parametrize(
-    "source, files",
-    [
-        ("sparc", {"dev": "sparc/dev.json", "train": "sparc/train.json"}),
-        (
-            "cosql",
-            {
-                "dev": "cosql_dataset/sql_state_tracking/cosql_dev.json",
-                "train": "cosql_dataset/sql_state_tracking/cosql_train.json",
-            },
-        ),
-    ],
-)
+@pytest.mark.parametrize("source, stem", [("sparc", "sparc/"), ("cosql", "cosql_dataset/sql_state_tracking/cosql_")])
 @pytest.mark.parametrize("beside", [True, False])
-def test_published_conversations(tmp_path, db, source, files, beside):
+def test_published_conversations(tmp_path, db, source, stem, beside):
+    files = {split: f"{stem}{split}.json" for split in ("dev", "train")}
     odd = [sql.replace("=", " > = ").replace("(*)", " ( * ) ") + " ;" for sql in SQL]
     whole = interactions(*zip(WORDS, odd))
     rows = [
@@ -394,8 +311,7 @@ def test_published_conversations(tmp_path, db, source, files, beside):
     assert qs[0].question_id == f"{source}-dev-0000"
     assert "Question 2" in qs.quarantined[0].reason("error")
     assert sum(qs.left_out.values()) == 1
-    result = evaluate(EpisodeEnv(qs), OraclePolicy(qs), progress=False)
-    numbers = summary(result)
+    numbers = summary(evaluate(EpisodeEnv(qs), OraclePolicy(qs), progress=False))
     assert (numbers["interaction_match"], numbers["question_match"]) == (1, 1)
     assert len(load(source, tmp_path, **options)) == 3
     (tmp_path / files["dev"]).write_text(json.dumps([dict(database_id="bills", interaction=[])]))
@@ -409,44 +325,35 @@ def test_published_conversations(tmp_path, db, source, files, beside):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     "Twenty worlds of each of some levels and splits."
-    return {
-        (level, split): list(islice(worlds(level, 3, split, kind=ConversationWorld), 12))
-        for level, split in [(1, "train"), (3, "test"), (4, "test_vocabulary"), (5, "train")]
-    }
+    which = (1, "train"), (3, "test"), (4, "test_vocabulary"), (5, "train")
+    return {(n, split): list(islice(worlds(n, 3, split, kind=ConversationWorld), 12)) for n, split in which}
 
 
 def all_of(made):
     return [(w, q) for some in made.values() for w in some for q in w.questions]
 
 
-def test_worlds_are_the_same_for_a_seed():
+def test_worlds_are_the_same_for_a_seed_and_conversations_of_two_to_five_questions_of_many_kinds(made):
     one, two = (ConversationWorld(7, level=3) for _ in range(2))
     assert one.questions == two.questions and one.image == two.image and one.bare == two.bare
     assert ConversationWorld(8, level=3).questions != one.questions
-
-
-def test_conversations_are_of_two_to_five_questions_and_many_kinds(made):
     lengths = Counter(len(q.conversation) for _, q in all_of(made))
     assert set(lengths) == {2, 3, 4, 5} and min(lengths.values()) > 15
     kinds = Counter(w.kinds[f.question_id] for w, q in all_of(made) for f in q.follow_ups)
     assert set(kinds) == set(EDITS) and len(EDITS) >= 5
 
 
-def test_each_follow_up_needs_the_turns_before(made):
+def test_each_follow_up_needs_the_turns_before_and_no_answer_comes_twice_unless_it_was_undone(made):
     for world, q in all_of(made):
         for turn in q.follow_ups:
             bare = Counter(world.database.query(world.bare[turn.question_id]).rows)
             assert bare != Counter(turn.gold_answer), turn.question_id
-
-
-def test_no_answer_comes_twice_unless_it_was_undone(made):
-    for world, q in all_of(made):
         answers = [sorted(map(repr, turn.gold_answer)) for turn in q.conversation]
         for i, turn in enumerate(q.conversation):
             if world.kinds[turn.question_id] == "undo":
                 assert answers[i] == answers[i - 2]
-            elif answers[i] in answers[:i]:
-                raise AssertionError(turn.question_id)
+            else:
+                assert answers[i] not in answers[:i], turn.question_id
 
 
 def said(text, word):
@@ -470,19 +377,16 @@ def test_words_of_a_follow_up_name_nothing_twice(made):
                     assert not said(turn.question_text, f"the {text}"), turn
 
 
-def test_test_vocabulary_has_words_of_its_own(made):
+def test_splits_share_no_database_and_test_vocabulary_has_words_of_its_own(made):
     forms = load_wordings("conversations")
     assert set(forms) == set(EDITS)
     assert all(len(phrase.forms) > 1 and phrase.unseen for phrase in forms.values())
-    texts = {
-        split: {f.question_text for w in some for q in w.questions for f in q.follow_ups}
-        for (_, split), some in made.items()
-    }
+    texts: dict = {split: set() for _, split in made}
+    for (_, split), some in made.items():
+        texts[split] |= {f.question_text for w in some for q in w.questions for f in q.follow_ups}
     unseen = {text for phrase in forms.values() for text in phrase.unseen if "{" not in text}
     assert unseen & texts["test_vocabulary"] and not unseen & (texts["train"] | texts["test"])
 
-
-def test_splits_share_no_database_and_wrong_options_are_told(made):
     names = [{w.name for w in some} for some in made.values()]
     assert not set.intersection(*names)
     for options, says in [(dict(split="dev"), "no split 'dev'"), (dict(level=6), "level 6")]:
@@ -493,21 +397,17 @@ def test_splits_share_no_database_and_wrong_options_are_told(made):
 def test_gold_is_sound(made, tmp_path):
     "A check of a set that was loaded like anybody's finds nothing that would set a conversation aside."
     some = made[3, "test"]
-    files = {w.name: w.save(tmp_path) for w in some}
-    qs = QuestionSet([q for w in some for q in w.questions][:25], files)
-    report = audit_questions(qs, progress=False)
-    flags = Counter(flag for q in report.questions for flag in q.flags)
+    qs = QuestionSet([q for w in some for q in w.questions][:25], {w.name: w.save(tmp_path) for w in some})
+    flags = Counter(flag for q in audit_questions(qs, progress=False).questions for flag in q.flags)
     bad = {"error", "empty", "order_dependent", "unanswerable", "guessable", "tie_at_limit", "stale"}
     assert not bad & set(flags), flags
 
 
 @pytest.fixture(scope="module")
 def played(made, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("worlds")
-    some = made[1, "train"]
-    files = {w.name: w.save(folder) for w in some}
+    folder, some = tmp_path_factory.mktemp("worlds"), made[1, "train"]
     bare = {key: sql for w in some for key, sql in w.bare.items()}
-    return QuestionSet([q for w in some for q in w.questions], files), bare
+    return QuestionSet([q for w in some for q in w.questions], {w.name: w.save(folder) for w in some}), bare
 
 
 def test_who_forgets_is_right_nowhere_after_the_first_question(played):

@@ -1,6 +1,7 @@
 "A conversation where people, programs and trainers meet it: each shows the next question and the same verdicts."
 
 import json
+from itertools import islice
 
 import pytest
 from fake_server import FakeServer, completion
@@ -14,6 +15,7 @@ from sql_env.evaluation.rows import classify_failure, episode_result
 from sql_env.integrations.trl import SQLEnvTRL, rollout_metrics
 from sql_env.models import SQLAction
 from sql_env.play import Action, EpisodeEnv, RewardConfig, Session
+from sql_env.play.acts import ACTS
 from sql_env.play.chat import episode_messages
 from sql_env.policies import ChatPolicy, ForgetfulOracle, OraclePolicy, play_episode
 from sql_env.questions.question_set import QuestionSet
@@ -30,15 +32,13 @@ from sql_env.worlds import ConversationWorld
 
 @pytest.fixture(scope="module")
 def worlds():
-    stream = generated.worlds(1, 5, kind=ConversationWorld)
-    return [next(stream) for _ in range(3)]
+    return list(islice(generated.worlds(1, 5, kind=ConversationWorld), 3))
 
 
 @pytest.fixture(scope="module")
 def questions(worlds, tmp_path_factory):
     folder = tmp_path_factory.mktemp("worlds")
-    files = {w.name: w.save(folder) for w in worlds}
-    return QuestionSet([q for w in worlds for q in w.questions], files)
+    return QuestionSet([q for w in worlds for q in w.questions], {w.name: w.save(folder) for w in worlds})
 
 
 @pytest.fixture(scope="module")
@@ -55,15 +55,21 @@ def texts(talk):
     return [q.question_text for q in talk.conversation]
 
 
-# --- sessions and what is built on them
-def test_a_session_shows_the_next_question_and_goes_on_after_a_pause(questions, talk):
-    env = EpisodeEnv(questions)
-    session = Session(env)
+def begun(questions, talk, **settings):
+    session = Session(EpisodeEnv(questions, **settings))
     session.begin(talk.question_id)
-    for i, (kind, argument) in enumerate(moves(talk)):
-        said = session.call(kind.lower(), {"sql" if kind == "QUERY" else "value": argument})
-        asked = texts(talk)[i // 2 + 1 :]
-        if kind == "ANSWER" and asked:
+    return session
+
+
+def call(session, kind, argument):
+    return session.call(ACTS[kind].tool, {ACTS[kind].parameter: argument})
+
+
+def test_a_session_shows_the_next_question_and_goes_on_after_a_pause(questions, talk):
+    session = begun(questions, talk)
+    for i, move in enumerate(moves(talk)):
+        said, asked = call(session, *move), texts(talk)[i // 2 + 1 :]
+        if move[0] == "ANSWER" and asked:
             assert said == f"The answer was submitted. You have 15 steps again. The next question: {asked[0]}"
             state = json.loads(json.dumps(session.state()))
             assert all(q.gold_sql not in str(state["data"]) for q in talk.conversation)
@@ -72,9 +78,8 @@ def test_a_session_shows_the_next_question_and_goes_on_after_a_pause(questions, 
     verdict = session.verdict()
     assert session.done and verdict.correct and verdict.robust and verdict.grounded
     assert verdict.turns_correct == (True,) * 4 and verdict.question_match == 1
-    session = Session(env)
-    session.begin(talk.question_id)
-    assert session.verdict().turns_correct == (False,) * 4, "those that were not reached are wrong"
+    over = begun(questions, talk).verdict()
+    assert over.turns_correct == (False,) * 4, "those that were not reached are wrong"
 
 
 def test_a_long_question_is_not_cut_in_a_tool_result(questions, talk):
@@ -86,13 +91,10 @@ def test_a_long_question_is_not_cut_in_a_tool_result(questions, talk):
 
 
 def test_messages_of_a_finished_episode_are_those_of_the_session(questions, talk):
-    env = EpisodeEnv(questions, budget=4)
-    session = Session(env)
-    session.begin(talk.question_id)
+    session = begun(questions, talk, budget=4)
     first = session.observation
-    for kind, argument in [("SAMPLE", talk.tables_involved[0]), *moves(talk)]:
-        name = {"SAMPLE": "table_name", "QUERY": "sql"}.get(kind, "value")
-        session.call(kind.lower(), {name: argument})
+    for move in [("SAMPLE", talk.tables_involved[0]), *moves(talk)]:
+        call(session, *move)
     told = [m["content"] for m in session.messages if m["role"] == "tool"]
     again = episode_messages(first, session.episode.turns)
     assert [m["content"] for m in again if m["role"] == "tool"] == told
@@ -116,60 +118,57 @@ def test_a_server_and_its_client(questions, talk, reveal):
     obs = env.reset(question_id=talk.question_id)
     episode = RemoteEpisode(talk)
     for i, (kind, argument) in enumerate(moves(talk)):
-        action = SQLAction(action_type=kind, argument="1" if i == 3 else argument)
-        obs = env.step(action)
+        obs = env.step(SQLAction(action_type=kind, argument="1" if i == 3 else argument))
         if kind == "ANSWER" and not obs.done:
             assert obs.question == texts(talk)[i // 2 + 1] and "correct" not in obs.metadata
         if reveal == "verdict":
             episode.add(Action(kind, argument), obs)
     assert obs.done and env.state.done and ("correct" in obs.metadata) == (reveal == "verdict")
-    assert "turns_correct" not in obs.metadata or reveal == "verdict"
     if reveal == "verdict":
         result = episode_result(episode)
         assert not result.correct and result.turns_correct == (True, False, True, True)
+    else:
+        assert "turns_correct" not in obs.metadata
 
 
 def test_gymnasium(questions, talk):
     gym = pytest.importorskip("sql_env.integrations.gymnasium", reason="gymnasium is not installed")
     env = gym.GymEnv(questions, budget=3)
     env.reset(options=dict(question_id=talk.question_id))
-    for i, (kind, argument) in enumerate(moves(talk)):
-        action = dict(action_type=env.actions.index(kind), argument=argument)
-        view, _, terminated, truncated, info = env.step(action)
-        assert env.observation_space.contains(view)
-        assert (terminated, truncated) == (i == 7, False)
+
+    def step(kind, argument):
+        return env.step(dict(action_type=env.actions.index(kind), argument=argument))
+
+    for i, move in enumerate(moves(talk)):
+        view, _, terminated, truncated, info = step(*move)
+        assert env.observation_space.contains(view) and (terminated, truncated) == (i == 7, False)
     assert info["correct"] and info["turns_correct"] == [True] * 4
     env.reset(options=dict(question_id=talk.question_id))
-    env.step(dict(action_type=env.actions.index("ANSWER"), argument="no"))
-    for _ in range(3):
-        *_, terminated, truncated, info = env.step(dict(action_type=1, argument="x"))
+    for move in [("ANSWER", "no"), *[("SAMPLE", "x")] * 3]:
+        *_, terminated, truncated, info = step(*move)
     assert (terminated, truncated) == (False, True) and not info["correct"]
 
 
 def test_inspect_has_a_verdict_for_each_question(questions, talk):
     inspect_ai = pytest.importorskip("sql_env.integrations.inspect_ai", reason="no inspect_ai")
-    sample = inspect_ai._question_sample(talk)
-    assert len(json.loads(sample.target)) == 4
-    session = Session(EpisodeEnv(questions))
-    session.begin(talk.question_id)
-    for kind, argument in moves(talk):
-        session.call(kind.lower(), {"sql" if kind == "QUERY" else "value": argument})
+    assert len(json.loads(inspect_ai._question_sample(talk).target)) == 4
+    session = begun(questions, talk)
+    for move in moves(talk):
+        call(session, *move)
     assert inspect_ai._session_outcome(session)["turns_correct"] == (True,) * 4
     plain = inspect_ai._question_sample(talk.conversation[0])
     assert json.loads(plain.target) == [list(row) for row in talk.gold_answer]
 
 
 def test_a_language_model_reads_the_next_question(questions, talk):
-    golds = {q.question_text: q.gold_sql for q in talk.conversation}
-    steps = []
+    golds, steps = {q.question_text: q.gold_sql for q in talk.conversation}, []
 
     def plays(body):
         steps.append(1)
         if len(steps) % 2 == 0:
             return completion([("answer", dict(value="@last"))])
         said = str(body["messages"][-1]["content"])
-        sql = next(gold for text, gold in golds.items() if text in said)
-        return completion([("query", dict(sql=sql))])
+        return completion([("query", dict(sql=next(gold for text, gold in golds.items() if text in said)))])
 
     with FakeServer(plays) as server:
         policy = ChatPolicy("m", server.url)
@@ -177,13 +176,6 @@ def test_a_language_model_reads_the_next_question(questions, talk):
     assert result.success_rate == 1 and result.episodes[0].turns_correct == (True,) * 4
 
 
-def test_experts_answer_every_question(questions):
-    env = EpisodeEnv(questions)
-    result = evaluate(env, ExpertPolicy(questions), progress=False, robust=False)
-    assert result.success_rate == 1 and summary(result)["question_match"] == 1
-
-
-# --- what people look at
 @pytest.fixture(scope="module")
 def log(questions, worlds, tmp_path_factory):
     bare = {key: sql for w in worlds for key, sql in w.bare.items()}
@@ -200,9 +192,7 @@ def test_pages_show_each_question_with_its_verdict(questions, log, known):
         asked = texts(questions.get(trajectory.episode.question_id))
         assert [text for text, _ in view.outcome.turns] == asked
         assert [bool(o.verdict) for _, o in view.outcome.turns] == [True] + [False] * (len(asked) - 1)
-        page = render_html(episode_view_html(view))
-        still = episode_html(view).data
-        for html in (page, still):
+        for html in (render_html(episode_view_html(view)), episode_html(view).data):
             assert html.count("Right.") == 1 and html.count("Wrong.") == len(asked)
 
 
@@ -217,13 +207,10 @@ def test_gold_is_on_no_page_before_the_end(questions):
     assert talk.follow_ups[-1].gold_sql not in render_html(episode_view_html(view))
 
 
-def test_a_run_page_has_the_figures(log):
+def test_a_run_page_has_the_figures_and_a_failure_is_that_of_the_first_wrong_question(log):
     [run] = read_runs([log])
     card = render_html(_card_html(run))
     assert "question match" in card and "interaction match 0.0%" in card
-
-
-def test_a_failure_is_that_of_the_first_wrong_question(questions, log):
     for trajectory in read_log(log)[1]:
         assert classify_failure(trajectory).startswith("wrong_")
 
@@ -243,9 +230,6 @@ def test_a_visitor_of_the_page_and_a_player_in_the_explorer(questions, talk):
     assert "Right." in ex.human.player.screens.children[0].value
 
 
-# --- the command
-
-
 def test_demo_and_evaluate(sql_env):  # noqa: F811
     run = sql_env("demo", "--source", "conversations")
     assert run.code == 0 and run.out.count("Right.") == run.out.count("gold query") + 1 > 2
@@ -257,10 +241,11 @@ def test_demo_and_evaluate(sql_env):  # noqa: F811
 
 
 def test_the_oracle_tells_follow_ups_of_the_same_words_apart(questions):
-    go_on = [
-        q.with_fields(follow_ups=tuple(f.with_fields(question_text="Go on.") for f in q.follow_ups)) for q in questions
-    ]
+    same = [tuple(f.with_fields(question_text="Go on.") for f in q.follow_ups) for q in questions]
+    go_on = [q.with_fields(follow_ups=later) for q, later in zip(questions, same)]
     env, policy = EpisodeEnv(questions.with_questions(go_on)), OraclePolicy(go_on)
     for q in go_on:
         play_episode(env, policy, env.reset(question_id=q.question_id))
         assert env.episode.correct
+    result = evaluate(EpisodeEnv(questions), ExpertPolicy(questions), progress=False, robust=False)
+    assert result.success_rate == 1 and summary(result)["question_match"] == 1, "experts answer every question"

@@ -14,13 +14,7 @@ from test_sources import zipped
 from sql_env import EpisodeEnv, Limits, OraclePolicy, audit_questions, evaluate
 from sql_env.database.database import build_database
 from sql_env.paths import BUNDLED, SourceError
-from sql_env.questions.question_set import (
-    QUARANTINE_FLAGS,
-    QUESTION_FLAGS,
-    _question_from_json,
-    question_to_json,
-    save_question_set,
-)
+from sql_env.questions import question_set as sets
 from sql_env.sources.loading import SHIPPED_FLAGS, SOURCES, _findings_of, _read_findings, _with_findings, load
 from sql_env.sql.text import translate_sql
 
@@ -39,9 +33,8 @@ def cache(tmp_path, monkeypatch):
 
 def harbour(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return build_database(
-        path, "CREATE TABLE ship (ship_id INTEGER PRIMARY KEY, name TEXT, tonnes REAL)", {"ship": SHIPS}
-    )
+    schema = "CREATE TABLE ship (ship_id INTEGER PRIMARY KEY, name TEXT, tonnes REAL)"
+    return build_database(path, schema, {"ship": SHIPS})
 
 
 def put(path: Path, content) -> Path:
@@ -51,22 +44,16 @@ def put(path: Path, content) -> Path:
     return path
 
 
-# --- BIRD
 @pytest.fixture
 def mini(tmp_path) -> Path:
     "MINIDEV's layout: three dialects side by side."
     root = tmp_path / "minidev" / "MINIDEV"
     harbour(root / "dev_databases/harbour/harbour.sqlite")
-    put(
-        root / "dev_databases/harbour/database_description/ship.csv",
-        "original_column_name,column_name,column_description,data_format,value_description\n"
-        "tonnes,,weight of the ship,real,in metric tonnes\n",
-    )
-    golds = dict(
-        mysql="SELECT `tonnes` FROM `ship` WHERE `name` = 'Bora'",
-        postgresql="SELECT tonnes::numeric FROM ship WHERE name = 'Bora'",
-        sqlite=HEAVY,
-    )
+    head = "original_column_name,column_name,column_description,data_format,value_description"
+    about = root / "dev_databases/harbour/database_description/ship.csv"
+    put(about, f"{head}\ntonnes,,weight of the ship,real,in metric tonnes\n")
+    mysql = "SELECT `tonnes` FROM `ship` WHERE `name` = 'Bora'"
+    golds = dict(mysql=mysql, postgresql="SELECT tonnes::numeric FROM ship WHERE name = 'Bora'", sqlite=HEAVY)
     for end, gold in golds.items():
         row = ASKED | dict(question_id=7, SQL=gold, evidence=HINT, difficulty="moderate")
         put(root / f"mini_dev_{end}.json", [row])
@@ -74,42 +61,31 @@ def mini(tmp_path) -> Path:
     return root
 
 
-def test_the_file_for_sqlite_is_taken_where_three_dialects_lie(mini):
+def test_of_three_dialects_that_of_sqlite_is_taken_and_others_are_translated(mini):
     for path in (mini, mini.parent):
         qs = load("bird", path)
         assert qs.name == "mini_dev_sqlite" and qs[0].gold_sql == HEAVY
         assert qs[0].question_id == "mini_dev_sqlite-7" and qs[0].difficulty == "medium"
     assert load("bird", mini, split="mini_dev").name == "mini_dev_sqlite"
-
-
-@pytest.mark.parametrize("dialect", ["mysql", "postgres", "PostgreSQL"])
-def test_gold_of_another_dialect_is_translated(mini, dialect):
-    qs = load("bird", mini, dialect=dialect)
-    assert qs.name in ("mini_dev_mysql", "mini_dev_postgresql")
-    assert qs[0].gold_answer == ((300.0,),) and not qs.quarantined
-
-
-def test_other_dialects_alone_are_refused(mini):
+    for dialect in ("mysql", "postgres", "PostgreSQL"):
+        qs = load("bird", mini, dialect=dialect)
+        assert qs.name in ("mini_dev_mysql", "mini_dev_postgresql")
+        assert qs[0].gold_answer == ((300.0,),) and not qs.quarantined
     (mini / "mini_dev_sqlite.json").unlink()
-    with pytest.raises(SourceError, match="no gold for SQLite.*mini_dev_sqlite.json.*--dialect"):
-        load("bird", mini)
-    with pytest.raises(SourceError, match="no gold for SQLite.*dialect='mysql'"):
-        load("bird", mini, split="mini_dev_mysql")
-    assert load("bird", mini, dialect="mysql").name == "mini_dev_mysql"
-    with pytest.raises(SourceError, match="no SQL dialect 'mysqll'; the nearest are mysql"):
-        load("bird", mini, dialect="mysqll")
-
-
-def test_what_can_not_be_translated_is_set_aside_with_the_reason(mini):
-    rows = [ASKED | dict(SQL="SELECT FROM WHERE"), ASKED | dict(SQL=HEAVY)]
-    put(mini / "mini_dev_mysql.json", rows)
+    for options, says in (
+        ({}, "no gold for SQLite.*mini_dev_sqlite.json.*--dialect"),
+        (dict(split="mini_dev_mysql"), "no gold for SQLite.*dialect='mysql'"),
+        (dict(dialect="mysqll"), "no SQL dialect 'mysqll'; the nearest are mysql"),
+    ):
+        with pytest.raises(SourceError, match=says):
+            load("bird", mini, **options)
+    put(mini / "mini_dev_mysql.json", [ASKED | dict(SQL="SELECT FROM WHERE"), ASKED | dict(SQL=HEAVY)])
     qs = load("bird", mini, dialect="mysql")
-    assert len(qs) == 1 and [q.flags for q in qs.quarantined] == [("untranslated",)]
+    assert qs.name == "mini_dev_mysql" and len(qs) == 1
+    assert [q.flags for q in qs.quarantined] == [("untranslated",)]
     assert "mysql" in qs.quarantined[0].reason("untranslated")
-    assert "untranslated" in QUARANTINE_FLAGS & set(QUESTION_FLAGS)
-
-
-def test_a_dev_folder_and_several_files(mini):
+    assert "untranslated" in sets.QUARANTINE_FLAGS & set(sets.QUESTION_FLAGS)
+    # a dev folder, and several files
     for path in mini.glob("mini_dev*"):
         path.unlink()
     put(mini / "dev.json", [ASKED])
@@ -128,12 +104,10 @@ def test_evidence_is_a_field_and_a_switch(mini, tmp_path):
     for qs in (shown, hidden):
         env = EpisodeEnv(qs)
         assert (HINT in env.reset().question) == (qs is shown)
-        assert _question_from_json(question_to_json(qs[0])) == qs[0]
-    saved = save_question_set(shown, tmp_path / "saved")
+        assert sets._question_from_json(sets.question_to_json(qs[0])) == qs[0]
+    saved = sets.save_question_set(shown, tmp_path / "saved")
     assert load("folder", saved)[0] == shown[0], "the hint is not added twice"
-
-
-def test_descriptions_are_shown_by_describe_if_wished(mini):
+    # descriptions are shown by DESCRIBE if wished
     for wished in (False, True):
         qs = load("bird", mini, descriptions=wished)
         for copy in (qs, qs.filter(difficulty="medium"), qs.with_limits(Limits(rows=99))):
@@ -156,7 +130,6 @@ def test_the_real_superhero(bird_path):
     assert result.success_rate == result.robust_rate == 1.0
 
 
-# --- KaggleDBQA
 def test_kaggledbqa_in_its_own_layout_and_flat(tmp_path):
     root = tmp_path / "kaggle"
     other = ASKED | dict(question="How many?", query="SELECT count(*) FROM ship")
@@ -166,10 +139,8 @@ def test_kaggledbqa_in_its_own_layout_and_flat(tmp_path):
     put(root / "KaggleDBQA_tables.json", [])
     harbour(root / "databases/harbour/harbour.sqlite")
     qs = load("kaggledbqa", tmp_path)
-    assert [(q.question_id, q.split) for q in qs] == [
-        ("kaggledbqa-harbour-000", "test"),
-        ("kaggledbqa-harbour-001", "fewshot"),
-    ]
+    found = [(q.question_id, q.split) for q in qs]
+    assert found == [("kaggledbqa-harbour-000", "test"), ("kaggledbqa-harbour-001", "fewshot")]
     assert len(load("kaggledbqa", root, split="test")) == 1
     flat = tmp_path / "flat"
     flat.mkdir()
@@ -180,15 +151,23 @@ def test_kaggledbqa_in_its_own_layout_and_flat(tmp_path):
         load("kaggledbqa", root / "databases")
 
 
-def test_the_real_kaggledbqa(kaggledbqa_path):
+def test_the_real_kaggledbqa_with_its_findings(kaggledbqa_path):
+    "Findings are given by id and hash."
     qs = load("kaggledbqa", kaggledbqa_path)
     assert len({q.database_name for q in qs}) == 2 and len(qs) + len(qs.quarantined) == 59
     some = qs.sample(20)
     result = evaluate(some, OraclePolicy(some), progress=False)
     assert result.success_rate == result.robust_rate == 1.0
+    found = _findings_of([*qs, *qs.quarantined])
+    shipped = json.loads((BUNDLED / "audits.json").read_text())["sets"]["kaggledbqa"]["questions"]
+    assert found == shipped, "load gives what the audit found"
+    flagged = next(q for q in qs if q.question_id in found)
+    bare, known = flagged.with_fields(flags=()), _read_findings()
+    assert _with_findings(bare, known).flags
+    for changed in (dict(question_text="Other?"), dict(gold_sql="SELECT 1"), dict(question_id="x")):
+        assert _with_findings(bare.with_fields(**changed), known).flags == ()
 
 
-# --- Spider 2.0-lite
 @pytest.fixture
 def lite(tmp_path) -> Path:
     root = tmp_path / "Spider2" / "spider2-lite"
@@ -222,38 +201,27 @@ def test_spider2_lite_reads_queries_and_results(lite):
     assert two.gold_sql and two.gold_answer == ((3,),) and two.question_text.endswith("all ships.")
     assert three.gold_answer == (("Aurora",), ("Bora",), ("Cirrus",)) and three.ranks == (0, 1, 2)
     assert load("spider2_lite", lite, evidence=False).get("local002").question_text == "Ships?"
-    assert [_question_from_json(question_to_json(q)) for q in qs] == [*qs]
-
-
-@pytest.mark.parametrize(
-    "sql, correct", [(HEAVY, True), ("SELECT name, tonnes FROM ship WHERE ship_id = 2", True), ("SELECT 5", False)]
-)
-def test_each_accepted_result_is_right_and_robust_is_not_judged(lite, sql, correct):
-    env = EpisodeEnv(load("spider2_lite", lite))
-    env.reset(question_id="local001")
-    env.step("QUERY", sql)
-    env.step("ANSWER", "@last")
-    assert env.episode.correct is correct
-    assert env.episode.robust is (None if correct else False)
-
-
-def test_gold_rows_need_no_query(lite):
-    qs = load("spider2_lite", lite)
+    assert [sets._question_from_json(sets.question_to_json(q)) for q in qs] == [*qs]
     result = evaluate(qs, OraclePolicy(qs), progress=False)
     assert result.success_rate == 1.0 and dict(result.unjudged()) == {"no_gold_sql": 2}
     report = audit_questions(qs, progress=False)
     assert not report.bad and not report.failed
-    limited = load("spider2_lite", lite, limits=Limits(rows=50))
-    assert len(limited) == 3, "limits run only gold that is a query"
+    assert len(load("spider2_lite", lite, limits=Limits(rows=50))) == 3, "limits run only gold that is a query"
     with pytest.raises(KeyError, match="no gold query"):
         EpisodeEnv(qs.filter(question_id="local001"), verify="robust").reset()
+    # each accepted result is right, and robust is not judged
+    for sql, correct in ((HEAVY, True), ("SELECT name, tonnes FROM ship WHERE ship_id = 2", True), ("SELECT 5", False)):
+        env = EpisodeEnv(qs)
+        env.reset(question_id="local001")
+        env.step("QUERY", sql)
+        env.step("ANSWER", "@last")
+        assert (env.episode.correct, env.episode.robust) == (correct, None if correct else False), sql
 
 
-# --- the Hub
 def test_data_sets_of_the_hub_are_read_from_its_cache(mini, lite, tmp_path):
     "The Hub's own library finds the files in its cache, without a network; what it has not is an error."
     files = dict(bird=mini, lite=lite, own=tmp_path / "own")
-    save_question_set(load("bird", mini), files["own"])
+    sets.save_question_set(load("bird", mini), files["own"])
     for name, folder in files.items():
         home = tmp_path / "hub" / "hub" / f"datasets--sea--{name}"
         shutil.copytree(folder, home / "snapshots" / "abc")
@@ -266,26 +234,27 @@ def test_data_sets_of_the_hub_are_read_from_its_cache(mini, lite, tmp_path):
     assert "SourceError: hf: the Hub can't be reached" in run.stderr
 
 
-def test_what_the_hub_has_not_is_an_error(tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(SourceError, match="none of the layouts"):
-        load("hf", tmp_path / "empty")
-    with pytest.raises(SourceError, match="no data set of the Hub"):
-        load("hf", "/no/such/folder")
-
-
-def test_options_go_to_the_layout(mini, tmp_path):
+def test_options_go_to_the_layout_and_what_the_hub_has_not_is_an_error(mini, tmp_path):
     assert load("hf", mini, evidence=False)[0].question_text == ASKED["question"]
     harbour(tmp_path / "spider/database/harbour/harbour.sqlite")
     for name in ("dev", "train_spider"):
         put(tmp_path / f"spider/{name}.json", [ASKED])
     assert load("hf", tmp_path / "spider", split="dev").name == "spider dev"
-    with pytest.raises(SourceError, match="layout spider, which has no evidence"):
-        load("hf", tmp_path / "spider", evidence=False)
+    (tmp_path / "empty").mkdir()
+    for path, options, says in (
+        (tmp_path / "spider", dict(evidence=False), "layout spider, which has no evidence"),
+        (tmp_path / "empty", {}, "none of the layouts"),
+        ("/no/such/folder", {}, "no data set of the Hub"),
+    ):
+        with pytest.raises(SourceError, match=says):
+            load("hf", path, **options)
 
 
-# --- what is broken
-def test_pointers_of_git_lfs_are_told(mini):
+def test_pointers_of_git_lfs_are_told_and_cost_no_other_database(mini):
+    put(mini / "dev_databases/port/port.sqlite", POINTER)
+    put(mini / "mini_dev_sqlite.json", [ASKED, ASKED | dict(db_id="port")])
+    qs = load("bird", mini)
+    assert len(qs) == 1 and "git lfs pull" in next(iter(qs.left_out))
     put(mini / "dev_databases/harbour/harbour.sqlite", POINTER)
     with pytest.raises(SourceError, match="harbour.sqlite is a pointer of Git LFS.*git lfs pull"):
         load("bird", mini)
@@ -294,16 +263,10 @@ def test_pointers_of_git_lfs_are_told(mini):
         load("bird", mini)
 
 
-def test_one_pointer_costs_no_other_database(mini):
-    put(mini / "dev_databases/port/port.sqlite", POINTER)
-    put(mini / "mini_dev_sqlite.json", [ASKED, ASKED | dict(db_id="port")])
-    qs = load("bird", mini)
-    assert len(qs) == 1 and "git lfs pull" in next(iter(qs.left_out))
+WITH_PATH = [name for name, read in SOURCES.items() if name != "hf" and "path" in signature(read).parameters]
 
 
-@pytest.mark.parametrize(
-    "source", [name for name, read in SOURCES.items() if name != "hf" and "path" in signature(read).parameters]
-)
+@pytest.mark.parametrize("source", WITH_PATH)
 def test_wrong_folders_and_files_are_told(source, tmp_path):
     (tmp_path / "empty").mkdir()
     for path in (tmp_path / "nowhere", tmp_path / "empty", put(tmp_path / "a.json", "[]")):
@@ -312,15 +275,12 @@ def test_wrong_folders_and_files_are_told(source, tmp_path):
         assert len(str(e.value)) > 30 and str(e.value).endswith(".")
 
 
-def test_a_zip_will_do(mini, tmp_path):
+def test_a_zip_will_do_and_another_layout_is_recognised(mini, tmp_path):
     assert len(load("bird", zipped(mini, tmp_path / "m.zip", "MINIDEV"))) == 1
-    own = save_question_set(load("bird", mini), tmp_path / "own")
+    own = sets.save_question_set(load("bird", mini), tmp_path / "own")
     for inside in ("", "own"):
         archive = zipped(own, tmp_path / f"own{inside}.zip", inside)
         assert len(load("folder", archive)) == 1
-
-
-def test_another_layout_is_recognised(mini):
     with pytest.raises(SourceError, match="layout of bird.*--source bird"):
         load("folder", mini)
 
@@ -341,27 +301,20 @@ def test_a_folder_takes_evidence_rows_and_dialects(tmp_path):
     assert "stale" in report.questions[0].flags, "the audit compares with the known result"
 
 
-@pytest.mark.parametrize("field, value", [("evidence", 5), ("other_answers", 5), ("gold_sql", 5)])
-def test_fields_of_a_wrong_kind_are_named(field, value):
+def test_fields_of_a_wrong_kind_are_named_and_translation_says_why_not():
     given = dict(question_id="q", question_text="?", database_name="d", gold_answer=[[1]])
-    with pytest.raises(ValueError, match=field):
-        _question_from_json(json.dumps(given | {field: value}))
-
-
-@pytest.mark.parametrize(
-    "sql, dialect, says",
-    [
+    for field in ("evidence", "other_answers", "gold_sql"):
+        with pytest.raises(ValueError, match=field):
+            sets._question_from_json(json.dumps(given | {field: 5}))
+    for sql, dialect, says in (
         ("", "mysql", "0 statements"),
         ("SELECT 1; SELECT 2", "mysql", "2 statements"),
         ("SELECT (" * 3000, "postgres", "could not be translated"),
-    ],
-)
-def test_translation_says_why_not(sql, dialect, says):
-    with pytest.raises(ValueError, match=says):
-        translate_sql(sql, dialect)
+    ):
+        with pytest.raises(ValueError, match=says):
+            translate_sql(sql, dialect)
 
 
-# --- what audits found
 def test_findings_hold_no_text_and_name_flags_only():
     text = (BUNDLED / "audits.json").read_text()
     assert len(text) < 200_000
@@ -369,23 +322,8 @@ def test_findings_hold_no_text_and_name_flags_only():
         for line in audit["questions"].values():
             digest, *flags = line.split()
             assert len(digest) == 12 and int(digest, 16) >= 0
-            assert flags and set(flags) <= set(SHIPPED_FLAGS) <= set(QUESTION_FLAGS)
-
-
-def test_findings_are_given_by_id_and_hash(kaggledbqa_path):
-    qs = load("kaggledbqa", kaggledbqa_path)
-    found = _findings_of([*qs, *qs.quarantined])
-    shipped = json.loads((BUNDLED / "audits.json").read_text())["sets"]["kaggledbqa"]["questions"]
-    assert found == shipped, "load gives what the audit found"
-    flagged = next(q for q in qs if q.question_id in found)
-    bare = flagged.with_fields(flags=())
-    known = _read_findings()
-    assert _with_findings(bare, known).flags
-    for changed in (dict(question_text="Other?"), dict(gold_sql="SELECT 1"), dict(question_id="x")):
-        assert _with_findings(bare.with_fields(**changed), known).flags == ()
-
-
-def test_what_hangs_on_limits_is_not_given_under_others():
+            assert flags and set(flags) <= set(SHIPPED_FLAGS) <= set(sets.QUESTION_FLAGS)
+    # what hangs on limits is not given under others
     q = load("bundled")[0]
     known = {(q.question_id, _findings_of([q.with_flag("unanswerable")])[q.question_id][:12]): ("unanswerable",)}
     assert _with_findings(q, known).flags == ("unanswerable",)

@@ -20,25 +20,14 @@ from made_sets import bundled
 
 from sql_env import EpisodeEnv, Limits, RewardConfig, ScriptedPolicy, load
 from sql_env.database.database import build_database
-from sql_env.evaluation import RunStopped, evaluate, hack_floor, merge_logs
+from sql_env.evaluation import RunStopped, evaluate, hack_floor, merge_logs, results
 from sql_env.evaluation.processes import ProcessWorkers, WorkerError
-from sql_env.evaluation.results import (
-    EvaluationResult,
-    compare,
-    load_result,
-    pass_rates,
-    plot_success_rates,
-    result_texts,
-    results_frame,
-    results_markdown,
-    summary,
-)
 from sql_env.evaluation.rollouts import plan_episodes
 from sql_env.evaluation.rows import EpisodeResult, question_hashes
 from sql_env.grading.answers import Verdict
 from sql_env.grading.variants.robust import ROBUST_REASONS
 from sql_env.play.acts import Action
-from sql_env.policies.baselines import HACKS, OraclePolicy, RandomPolicy
+from sql_env.policies.baselines import HACKS, GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.questions.question_set import Question, QuestionSet, save_question_set
 
 CONSTANT = HACKS[2]
@@ -50,18 +39,14 @@ def env(n=60, **settings):
 
 def timeless(log):
     "The lines of a log without time stamps."
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    lines = map(json.loads, log.read_text().splitlines())
     return [{k: v for k, v in line.items() if k not in ("started", "ended")} for line in lines]
 
 
 def same(a, b):
     "Equal bit for bit, nan included."
-    return (
-        repr(a.episodes) == repr(b.episodes)
-        and a.settings == b.settings
-        and a.policy == b.policy
-        and repr(a.interval()) == repr(b.interval())
-    )
+    one, other = ((repr(r.episodes), r.settings, r.policy, repr(r.interval())) for r in (a, b))
+    return one == other
 
 
 class Slow(RandomPolicy):
@@ -88,7 +73,7 @@ class Broken(RandomPolicy):
 
 
 class Deadly(RandomPolicy):
-    "Ends its process on one question."
+    "Ends its process on one question; on each if the victim is an empty text."
 
     name = "deadly"
 
@@ -99,7 +84,7 @@ class Deadly(RandomPolicy):
         pass
 
     def select_action(self, observation):
-        if observation.question == self.victim and os.getpid() != self.pid:
+        if self.victim in observation.question and os.getpid() != self.pid:
             os._exit(3)
         return Action("ANSWER", "1")
 
@@ -118,15 +103,15 @@ class BrokenEnv(EpisodeEnv):
         return super().step(*action)
 
 
-# ---- the result
 def test_the_fields_of_results_are_the_contract():
     result = evaluate(env(), RandomPolicy(0), 5, progress=False)
-    for name in ("episode_index", "correct", "total_reward", "steps"):
-        assert getattr(result.episodes[0], name) is not None
-    assert result.episodes[0].error is None
+    first = result.episodes[0]
+    assert first.error is None and None not in (first.episode_index, first.correct, first.total_reward, first.steps)
     for name in ("success_rate", "avg_reward", "avg_steps", "n_episodes", "n_completed", "episodes"):
         assert getattr(result, name) is not None
-    assert isinstance(result, EvaluationResult) and [e.episode_index for e in result.episodes] == list(range(5))
+    assert isinstance(result, results.EvaluationResult) and [e.episode_index for e in result.episodes] == list(range(5))
+    with pytest.raises(ValueError, match="no questions"):
+        evaluate(QuestionSet([], {}, "void"), RandomPolicy(0))
 
 
 def test_rates_are_means_over_completed_episodes():
@@ -136,19 +121,30 @@ def test_rates_are_means_over_completed_episodes():
         made_row(2, "c", True, total_reward=1.0, steps=4),
         EpisodeResult(3, "d", error="E: x"),
     ]
-    result = EvaluationResult("p", episodes)
+    result = results.EvaluationResult("p", episodes)
     assert (result.n_episodes, result.n_completed) == (4, 3)
     assert result.success_rate == 2 / 3 and result.avg_steps == 4 and result.avg_reward == 2.5 / 3
     assert result.grounded_rate == 1 / 3
     assert "1 crashed" in repr(result)
-
-
-def test_a_result_without_completed_episodes_is_nan():
-    result = EvaluationResult("p", [EpisodeResult(0, "a", error="E: x")])
+    result = results.EvaluationResult("p", [EpisodeResult(0, "a", error="E: x")])
     assert math.isnan(result.success_rate) and all(map(math.isnan, result.interval())) and "1 crashed" in repr(result)
 
 
-def test_numbers_agree_with_a_count_by_hand():
+@pytest.mark.parametrize("n", [1, 59, 60, 61, 150])
+def test_more_episodes_than_questions_play_them_again_with_other_seeds(n):
+    plan = plan_episodes(env(), n, 5)
+    assert [p[0] for p in plan] == list(range(n)) and len({(p[1]["question_id"], p[1]["seed"]) for p in plan}) == n
+    assert len({p[2] for p in plan}) == n
+    result = evaluate(env(), RandomPolicy(0), n, 5, progress=False)
+    assert result.n_episodes == result.n_completed == n
+    counts = np.unique([e.question_id for e in result.episodes], return_counts=True)[1]
+    assert counts.max() - counts.min() <= 1 and counts.max() == -(-n // 60)
+
+
+def test_the_seed_decides_everything_and_numbers_agree_with_a_count_by_hand():
+    a, b, c = (evaluate(env(), RandomPolicy(0), 60, s, progress=False) for s in (1, 1, 2))
+    assert same(a, b) and [e.question_id for e in a.episodes] != [e.question_id for e in c.episodes]
+    assert {e.question_id: e.steps for e in a.episodes} != {e.question_id: e.steps for e in c.episodes}
     e = env(reward=RewardConfig.shaped())
     result = evaluate(e, OraclePolicy(bundled()), progress=False)
     assert result.success_rate == result.grounded_rate == 1 and result.n_completed == 60
@@ -165,28 +161,6 @@ def test_numbers_agree_with_a_count_by_hand():
     assert (one.database, one.difficulty, one.hashes) == (q.database_name, q.difficulty, hashes)
 
 
-@pytest.mark.parametrize("n", [1, 59, 60, 61, 150])
-def test_more_episodes_than_questions_play_them_again_with_other_seeds(n):
-    plan = plan_episodes(env(), n, 5)
-    assert [p[0] for p in plan] == list(range(n)) and len({(p[1]["question_id"], p[1]["seed"]) for p in plan}) == n
-    assert len({p[2] for p in plan}) == n
-    result = evaluate(env(), RandomPolicy(0), n, 5, progress=False)
-    assert result.n_episodes == result.n_completed == n
-    counts = np.unique([e.question_id for e in result.episodes], return_counts=True)[1]
-    assert counts.max() - counts.min() <= 1 and counts.max() == -(-n // 60)
-
-
-def test_the_seed_decides_everything():
-    a, b, c = (evaluate(env(), RandomPolicy(0), 60, s, progress=False) for s in (1, 1, 2))
-    assert same(a, b) and [e.question_id for e in a.episodes] != [e.question_id for e in c.episodes]
-    assert {e.question_id: e.steps for e in a.episodes} != {e.question_id: e.steps for e in c.episodes}
-
-
-def test_an_empty_set_is_an_error():
-    with pytest.raises(ValueError, match="no questions"):
-        evaluate(QuestionSet([], {}, "void"), RandomPolicy(0))
-
-
 def test_by_difficulty_database_and_error_kind():
     result = evaluate(bundled(), RandomPolicy(0), 200, progress=False)
     for name in ("difficulty", "database"):
@@ -195,33 +169,24 @@ def test_by_difficulty_database_and_error_kind():
         for key, row in frame.iterrows():
             mine = [e.correct for e in result.episodes if getattr(e, name) == key]
             assert row.success == round(sum(mine) / len(mine), 3) and row.low <= row.success <= row.high
-    errors = evaluate(
-        env(), ScriptedPolicy([("NOPE", ""), ("QUERY", "DROP TABLE x"), ("ANSWER", "1")]), progress=False
-    ).error_kinds()
-    assert errors == {"unknown_action": 60, "not_read_only": 60}
-    assert len(result.frame()) == 200
+    script = ScriptedPolicy([("NOPE", ""), ("QUERY", "DROP TABLE x"), ("ANSWER", "1")])
+    errors = evaluate(env(), script, progress=False).error_kinds()
+    assert errors == {"unknown_action": 60, "not_read_only": 60} and len(result.frame()) == 200
 
 
-# ---- executors
-@pytest.mark.parametrize(
-    "policy, context",
-    [(RandomPolicy(4), "fork"), (OraclePolicy(bundled()), "fork"), (CONSTANT, "fork"), (CONSTANT, "spawn")],
-    ids=lambda x: getattr(x, "name", x),
-)
+POLICIES = [RandomPolicy(4), GreedyPolicy(), OraclePolicy(bundled()), CONSTANT]
+
+
+@pytest.mark.parametrize("policy, context", [(CONSTANT, "spawn"), *((policy, "fork") for policy in POLICIES)])
 def test_processes_give_the_same_result_bit_for_bit(policy, context):
     e = env(60, reward=RewardConfig.shaped())
     with ProcessPoolExecutor(2, multiprocessing.get_context(context)) as pool:
         parallel = evaluate(e, policy, 130, 3, executor=pool, progress=False)
-    assert same(parallel, evaluate(e, policy, 130, 3, progress=False))
-    assert parallel.n_completed == 130
-
-
-def test_one_episode_in_an_executor():
+    assert same(parallel, evaluate(e, policy, 130, 3, progress=False)) and parallel.n_completed == 130
     with ThreadPoolExecutor(2) as pool:
-        assert evaluate(env(), RandomPolicy(0), 1, executor=pool, progress=False).n_completed == 1
+        assert evaluate(env(), policy, 1, executor=pool, progress=False).n_completed == 1, "one episode"
 
 
-# ---- nothing is lost
 def test_a_policy_that_raises_loses_no_episode():
     result = evaluate(env(), Broken(), progress=False)
     crashed = [e for e in result.episodes if e.error]
@@ -245,62 +210,52 @@ def test_an_environment_that_raises_loses_no_episode():
 
 
 @pytest.mark.parametrize("bad", [None, 3, ("ANSWER",) * 3, "AB", Action(None, None), (b"x", 1.5)])
-def test_a_policy_that_returns_nonsense_loses_no_episode(bad):
+def test_a_policy_that_returns_nonsense_or_whose_reset_raises_loses_no_episode(bad):
     class Nonsense:
         def select_action(self, observation):
             return bad
 
-    result = evaluate(env(), Nonsense(), 5, progress=False)
-    assert result.n_episodes == 5 and all(e.error or e.reason == "no_answer" for e in result.episodes)
-
-
-def test_a_policy_whose_reset_raises_loses_no_episode():
     class NoReset(RandomPolicy):
         def reset(self, seed):
             if hasattr(self, "rng"):
                 raise ValueError("no reset")
             super().reset(seed)
 
-    result = evaluate(env(), NoReset(), 5, progress=False)
-    assert result.n_episodes == 5 and all(e.error == "ValueError: no reset" for e in result.episodes)
-
-
-def test_a_worker_that_dies_loses_no_episode():
-    e = env()
-    victim = e.questions.get(plan_episodes(e, None, 0)[40][1]["question_id"]).question_text
-    pool = ProcessPoolExecutor(2, multiprocessing.get_context("fork"))
-    with pool, pytest.raises(RunStopped, match="none is left") as stopped:
-        evaluate(e, Deadly(victim), executor=pool, progress=False)
-    result = stopped.value.result
-    assert result.n_episodes < 60 and not any(x.error for x in result.episodes)
+    for policy in (Nonsense(), NoReset()):
+        result = evaluate(env(), policy, 5, progress=False)
+        assert result.n_episodes == 5 and all(e.error or e.reason == "no_answer" for e in result.episodes)
+    assert all(e.error == "ValueError: no reset" for e in result.episodes)
 
 
 def test_episodes_of_a_dead_worker_are_played_again_when_a_log_resumes(tmp_path):
     e, log = env(), tmp_path / "a.jsonl"
-    policy = Deadly(e.questions[5].question_text)
-    with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
-        with pytest.raises(RunStopped) as stopped:
-            evaluate(e, policy, executor=pool, log=log, progress=False)
-        assert stopped.value.result.n_completed < 60
+    policy = Deadly(e.questions.get(plan_episodes(e, None, 0)[40][1]["question_id"]).question_text)
+    pool = ProcessPoolExecutor(2, multiprocessing.get_context("fork"))
+    with pool, pytest.raises(RunStopped, match="none is left") as stopped:
+        evaluate(e, policy, executor=pool, log=log, progress=False)
+    result = stopped.value.result
+    assert result.n_completed == result.n_episodes < 60 and not any(x.error for x in result.episodes)
     result = evaluate(e, policy, log=log, progress=False)  # it dies in workers only
     assert result.n_completed == 60, "what the machine lost must not stay lost"
+    with ProcessPoolExecutor(1) as pool, pytest.raises(RunStopped, match="none is left") as stopped:
+        evaluate(e, Deadly(""), n_episodes=10, executor=pool, progress=False)
+    assert stopped.value.result.n_episodes == 0, "what nobody could play is no failed episode"
 
 
 def test_a_worker_of_our_own_that_dies_loses_its_episode_only():
     e = env()
-    victim = e.questions.get(plan_episodes(e, None, 0)[40][1]["question_id"])
-    serial = evaluate(e, Deadly(victim.question_text), progress=False)  # it dies in workers only
+    victim = e.questions.get(plan_episodes(e, None, 0)[40][1]["question_id"]).question_text
+    serial = evaluate(e, Deadly(victim), progress=False)  # it dies in workers only
     with ProcessWorkers(2, multiprocessing.get_context("fork")) as pool:
-        result = evaluate(e, Deadly(victim.question_text), executor=pool, progress=False)
+        result = evaluate(e, Deadly(victim), executor=pool, progress=False)
     lost = [x for x in result.episodes if x.error]
-    assert {e.questions.get(x.question_id).question_text for x in lost} == {victim.question_text}
+    assert {e.questions.get(x.question_id).question_text for x in lost} == {victim}
     assert all("BrokenProcessPool" in x.error for x in lost)
-    lost_indices = {x.episode_index for x in lost}
-    kept = [x for x in serial.episodes if x.episode_index not in lost_indices]
+    indices = {x.episode_index for x in lost}
+    kept = [x for x in serial.episodes if x.episode_index not in indices]
     assert [x for x in result.episodes if not x.error] == kept
 
 
-# ---- databases of workers
 class OtherMachine(Executor):
     "A worker whose disk changes when it gets something to do for the first time."
 
@@ -310,9 +265,8 @@ class OtherMachine(Executor):
     def submit(self, fn, /, *args):
         if self.change:
             self.change()
-        self.change = None
+        self.change, future = None, Future()
         self.played += bool(args[-1])  # the piece
-        future = Future()
         try:
             future.set_result(fn(*pickle.loads(pickle.dumps(args))))
         except Exception as e:
@@ -320,53 +274,46 @@ class OtherMachine(Executor):
         return future
 
 
-@pytest.fixture
-def few_questions(tmp_path):
-    qs = bundled().filter(database_name="vet_clinic")[:5]
-    save_question_set(qs, tmp_path)
-    return load("folder", tmp_path)
+def one_byte(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
 
 
-def test_a_worker_without_a_database_says_so_before_the_first_episode(few_questions):
-    machine = OtherMachine(few_questions.databases["vet_clinic"].unlink)
-    with pytest.raises(WorkerError, match=r"worker on \S+ lacks the database 'vet_clinic'"):
-        evaluate(few_questions, RandomPolicy(), executor=machine, progress=False)
-    assert machine.played == 0
-
-
-def test_a_worker_with_another_version_of_a_database_says_so(few_questions):
-    path = few_questions.databases["vet_clinic"]
-
-    def one_byte():
-        content = bytearray(path.read_bytes())
-        content[-1] ^= 1
-        path.write_bytes(content)
-
-    machine = OtherMachine(one_byte)
-    with pytest.raises(WorkerError, match="holds another version of the database 'vet_clinic'"):
-        evaluate(few_questions, RandomPolicy(), executor=machine, progress=False)
-    assert machine.played == 0
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (Path.unlink, r"worker on \S+ lacks the database 'vet_clinic'"),
+        (one_byte, "holds another version of the database 'vet_clinic'"),
+    ],
+)
+def test_a_worker_without_a_database_or_with_another_says_so_before_the_first_episode(tmp_path, change, says):
+    few = load("folder", save_question_set(bundled().filter(database_name="vet_clinic")[:5], tmp_path))
     same_files = OtherMachine(None)
-    assert evaluate(few_questions, RandomPolicy(), executor=same_files, progress=False).n_completed == 5
+    assert evaluate(few, RandomPolicy(), executor=same_files, progress=False).n_completed == 5
     assert same_files.played == 5
+    machine = OtherMachine(lambda: change(few.databases["vet_clinic"]))
+    with pytest.raises(WorkerError, match=says):
+        evaluate(few, RandomPolicy(), executor=machine, progress=False)
+    assert machine.played == 0
 
 
-# ---- robust verdicts
 def count_judgements(monkeypatch, reason="match"):
     "The golds that are judged, in order; each verdict has this reason."
     judged = []
 
     def judge(q, db, answer, queries, verdict, *args, **options):
-        if verdict.correct:
-            judged.append((q.database_name, q.gold_sql))
-            return Verdict(reason == "match", reason)
-        return verdict
+        judged.extend([(q.database_name, q.gold_sql)] * verdict.correct)
+        return Verdict(reason == "match", reason) if verdict.correct else verdict
 
     monkeypatch.setattr("sql_env.play.judges.verify_robust", judge)
     return judged
 
 
 def test_nothing_is_judged_when_it_is_off(monkeypatch, tmp_path):
+    "What the reward was made of is reported even then."
+    result = evaluate(env(10, verify="robust"), OraclePolicy(bundled()), robust=False, progress=False)
+    assert result.robust_rate == 1 and not result.unjudged()
     judged = count_judgements(monkeypatch)
     log = tmp_path / "a.jsonl"
     e = env()
@@ -378,30 +325,21 @@ def test_nothing_is_judged_when_it_is_off(monkeypatch, tmp_path):
         evaluate(e, OraclePolicy(bundled()), log=log, progress=False)
 
 
-def test_what_the_reward_was_made_of_is_reported_even_then():
-    result = evaluate(env(10, verify="robust"), OraclePolicy(bundled()), robust=False, progress=False)
-    assert result.robust_rate == 1 and not result.unjudged()
-
-
 def test_verdicts_are_made_in_order_of_gold_and_once_for_equal_queries(monkeypatch):
+    "And in bulk they are those of each episode."
+    e = env(30)
+    for policy in (OraclePolicy(bundled()), CONSTANT):
+        for x in evaluate(e, policy, progress=False).episodes:
+            o = e.reset(question_id=x.question_id, seed=0)
+            while not o.done:
+                o = e.step(*policy.select_action(o))
+            assert e.episode.robust is x.robust
     judged = count_judgements(monkeypatch)
     monkeypatch.setattr("sql_env.evaluation.rollouts._MAX_WAITING_SECONDS", float("inf"))
     e = env()
     result = evaluate(e, OraclePolicy(bundled()), 150, progress=False)
     golds = {(q.database_name, q.gold_sql) for q in e.questions}
     assert result.robust_rate == 1 and len(judged) == len(golds) <= 60 and judged == sorted(golds)
-
-
-def test_verdicts_in_bulk_are_those_of_each_episode():
-    e = env(30)
-    result = evaluate(e, OraclePolicy(bundled()), progress=False)
-    lucky = evaluate(e, CONSTANT, progress=False)
-    for r, policy in ((result, OraclePolicy(bundled())), (lucky, CONSTANT)):
-        for x in r.episodes:
-            o = e.reset(question_id=x.question_id, seed=0)
-            while not o.done:
-                o = e.step(*policy.select_action(o))
-            assert e.episode.robust is x.robust
 
 
 def test_a_verdict_that_can_t_be_made_is_a_third_state(monkeypatch, tmp_path):
@@ -417,34 +355,39 @@ def test_a_verdict_that_can_t_be_made_is_a_third_state(monkeypatch, tmp_path):
     most = replace(oracle, episodes=[*right, *oracle.episodes[7:]])
     assert most.robust_rate == 0.7 and most.unjudged().total() == 3
     text = f"robust 70.0%, 3 not judged: {ROBUST_REASONS['no_variants']} (3)"
-    assert result_texts(most)["robust"] == text and text in results_markdown([most])
-    assert results_frame([most]).loc["oracle", "not_judged"] == 3
-    figures = summary(most)
+    assert results.result_texts(most)["robust"] == text and text in results.results_markdown([most])
+    assert results.results_frame([most]).loc["oracle", "not_judged"] == 3
+    figures = results.summary(most)
     assert figures["robust_rate"] == 0.7 and figures["not_judged"] == {"no_variants": 3}
-    json.dumps(summary(oracle), allow_nan=False)
-    compared = compare(most, replace(most, policy="other"), by="robust")
+    json.dumps(results.summary(oracle), allow_nan=False)
+    compared = results.compare(most, replace(most, policy="other"), by="robust")
     assert compared.n == 7 and compared.difference == 0
-    assert pass_rates(most, by="robust").loc[1, "pass@k"] == 1
-    assert "robust" not in result_texts(replace(most, episodes=right))
+    assert results.pass_rates(most, by="robust").loc[1, "pass@k"] == 1
+    assert "robust" not in results.result_texts(replace(most, episodes=right))
 
 
-# ---- shards
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 80])
 def test_shards_merge_into_the_run_that_nobody_split(n, tmp_path):
     e, policy = env(30), RandomPolicy(4)
     whole = evaluate(e, policy, 60, 2, log=tmp_path / "whole.jsonl", progress=False)
-    shards = []
-    for i in range(1, n + 1):
-        log = tmp_path / f"{i}.jsonl"
-        shards.append(evaluate(e, policy, 60, 2, log=log, shard=(i, n), progress=False))
+    logs = [tmp_path / f"{i}.jsonl" for i in range(1, n + 1)]
+    shards = [evaluate(e, policy, 60, 2, log=log, shard=(i, n), progress=False) for i, log in enumerate(logs, 1)]
     assert sum(s.n_episodes for s in shards) == 60
-    logs = [tmp_path / f"{i}.jsonl" for i in range(n, 0, -1)]
-    merge_logs(logs, tmp_path / "merged.jsonl")
+    merge_logs(logs[::-1], tmp_path / "merged.jsonl")
     assert timeless(tmp_path / "merged.jsonl") == timeless(tmp_path / "whole.jsonl")
-    assert load_result(tmp_path / "merged.jsonl").episodes == whole.episodes
+    assert results.load_result(tmp_path / "merged.jsonl").episodes == whole.episodes
 
 
-def test_shards_that_are_not_one_run_are_refused(tmp_path):
+def test_limits_belong_to_a_run_and_shards_that_are_not_one_are_refused(tmp_path):
+    few = bundled().sample(10, 3)
+    log = tmp_path / "a.jsonl"
+    wide = few.with_limits(Limits(operations=20_000_000))
+    result = evaluate(wide, RandomPolicy(), log=log, progress=False)
+    assert result.settings["limits"]["operations"] == 20_000_000
+    assert replay_problems(log, few) == {}
+    with pytest.raises(ValueError, match="another run"):
+        evaluate(few, RandomPolicy(), log=log, progress=False)
+    assert "limits" not in evaluate(few, RandomPolicy(), progress=False).settings
     e = env(30)
 
     def play(i, n, seed=0):
@@ -469,19 +412,6 @@ def test_shards_that_are_not_one_run_are_refused(tmp_path):
             play(*shard)
 
 
-def test_limits_belong_to_a_run(tmp_path):
-    few = bundled().sample(10, 3)
-    log = tmp_path / "a.jsonl"
-    wide = few.with_limits(Limits(operations=20_000_000))
-    result = evaluate(wide, RandomPolicy(), log=log, progress=False)
-    assert result.settings["limits"]["operations"] == 20_000_000
-    assert replay_problems(log, few) == {}
-    with pytest.raises(ValueError, match="another run"):
-        evaluate(few, RandomPolicy(), log=log, progress=False)
-    assert "limits" not in evaluate(few, RandomPolicy(), progress=False).settings
-
-
-# ---- logs (their format: test_logs.py)
 def run_slow(log, stops_in=0):
     policy = Slow(1)
     policy.stops_in = stops_in
@@ -498,56 +428,43 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     before = log.read_bytes()
     done = before.count(b"\n") - 1
     assert 19 <= done < 80, "killed in the middle"
-    with log.open("ab") as f:
-        f.write(
-            b'{"episode": {"episode_index": 79, "question_id": "x", "corr'
-        )  # half a line, as a crash of the machine leaves it
+    with log.open("ab") as f:  # half a line, as a crash of the machine leaves it
+        f.write(b'{"episode": {"episode_index": 79, "question_id": "x", "corr')
     resumed = run_slow(log)
     assert same(resumed, run_slow(None)) and resumed.n_completed == 80
     lines = log.read_bytes().split(b"\n")
-    assert lines[-1] == b"" and len(lines) == 83 and b"\n".join(lines).startswith(before[: before.rindex(b"\n") + 1]), (
-        "what was done is kept as it was"
-    )
+    assert lines[-1] == b"" and len(lines) == 83
+    assert log.read_bytes().startswith(before[: before.rindex(b"\n") + 1]), "what was done is kept as it was"
     rows = [json.loads(x) for x in lines[:-1]]
     episodes = [row["episode"]["episode_index"] for row in rows if "episode" in row]
     assert sorted(episodes) == list(range(80)) and "policy" in rows[done + 1], "a header of each start"
 
 
-# ---- reports
 @pytest.fixture(scope="module")
-def results():
+def played():
     return [evaluate(env(), p, progress=False) for p in (RandomPolicy(0), OraclePolicy(bundled()), Broken())]
 
 
-def test_a_table_has_a_row_for_each_result(results):
-    t = results_frame(results)
+def test_tables_have_a_row_for_each_result_and_the_floor_below(played):
+    t = results.results_frame(played)
     assert list(t.index) == ["random", "oracle", "broken"]
     assert t.loc["oracle", "success"] == 1 and t.loc["broken", "completed"] < t.loc["broken", "episodes"] == 60
-
-
-def test_markdown_is_a_table_with_the_floor_below(results):
-    lines = results_markdown(results, {"empty": 0.004, "constant 1": 0.0}).split("\n")
+    lines = results.results_markdown(played, {"empty": 0.004, "constant 1": 0.0}).split("\n")
     assert lines[0].startswith("| policy | success |") and len(lines) == 7
     assert all(x.count("|") == lines[0].count("|") for x in lines[:5])
     assert "100.0%" in lines[3] and lines[-1] == "Hack floor: 0.4% (empty)."
-    assert "Hack floor" not in results_markdown(results)
+    assert "Hack floor" not in results.results_markdown(played)
+    lines = results.results_markdown([replace(played[0], policy="a|b\nc")]).split("\n")
+    assert len(lines) == 3 and lines[2].replace("\\|", "").count("|") == lines[0].count("|"), "an awkward name"
 
 
-def test_markdown_survives_an_awkward_name(results):
-    lines = results_markdown([replace(results[0], policy="a|b\nc")]).split("\n")
-    assert len(lines) == 3 and lines[2].replace("\\|", "").count("|") == lines[0].count("|")
-
-
-def test_a_plot_is_drawn_and_written(tmp_path, results):
+def test_a_plot_is_drawn_and_written(tmp_path, played):
     import matplotlib
 
     matplotlib.use("Agg")
-    for some, floor in (
-        (results, {"empty": 0.1}),
-        (results[:1], None),
-        ([EvaluationResult("none", [EpisodeResult(0, "a", error="E")])], {}),
-    ):
-        ax = plot_success_rates(some, floor)
+    none = [results.EvaluationResult("none", [EpisodeResult(0, "a", error="E")])]
+    for some, floor in ((played, {"empty": 0.1}), (played[:1], None), (none, {})):
+        ax = results.plot_success_rates(some, floor)
         assert [t.get_text() for t in ax.get_yticklabels()] == [r.policy for r in some]
         assert ("hack floor" in str([x.get_label() for x in ax.lines])) == bool(floor)
         ax.figure.savefig(tmp_path / "a.png")
@@ -558,10 +475,8 @@ def test_a_plot_is_drawn_and_written(tmp_path, results):
 def test_the_hack_floor_names_each_hack_the_best_first():
     floor = hack_floor(bundled().sample(40, 2))
     assert len(floor) == len(HACKS) + 1 and list(floor.values()) == sorted(floor.values(), reverse=True)
-    guessable = QuestionSet(
-        [Question(str(i), "How many?", "vet_clinic", "SELECT 1", ((1,),)) for i in range(5)], bundled().databases
-    )
-    found = hack_floor(guessable)
+    guessable = [Question(str(i), "How many?", "vet_clinic", "SELECT 1", ((1,),)) for i in range(5)]
+    found = hack_floor(QuestionSet(guessable, bundled().databases))
     assert found["constant 1"] == found["select 1"] == found["most frequent answer"] == 1 and found["empty"] == 0
 
 
@@ -588,12 +503,10 @@ if __name__ == "__main__":
 def test_questions_that_cannot_be_judged_are_not_played(tmp_path):
     "With verify='robust' a gold without variants is passed over: no episode crashes, and none is paid 0."
     rows = {"pet": [(i, f"n{i}") for i in range(30)]}
-    schema = "CREATE TABLE pet (id INTEGER, name TEXT)"
-    path = build_database(tmp_path / "pets.sqlite", schema, rows)
+    path = build_database(tmp_path / "pets.sqlite", "CREATE TABLE pet (id INTEGER, name TEXT)", rows)
     golds = {"counts": "SELECT count(*) FROM pet", "has none": "SELECT nothing FROM pet"}
-    qs = QuestionSet(
-        [Question(name, "How many?", "pets", sql, ((30,),)) for name, sql in golds.items()], {"pets": path}
-    )
+    asked = [Question(name, "How many?", "pets", sql, ((30,),)) for name, sql in golds.items()]
+    qs = QuestionSet(asked, {"pets": path})
     result = evaluate(EpisodeEnv(qs, verify="robust"), OraclePolicy(qs), progress=False)
     assert [(e.question_id, e.correct, e.error) for e in result.episodes] == [("counts", True, None)]
     with pytest.raises(ValueError, match="no variants"):

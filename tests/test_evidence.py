@@ -5,12 +5,13 @@ import subprocess
 import sys
 from dataclasses import fields, is_dataclass
 from sys import getsizeof
+from unittest.mock import Mock
 
 import pytest
 from made_sets import bundled
 from tables import cases
 
-from sql_env import Episode, EpisodeEnv, Question, QuestionSet, RewardConfig, load
+from sql_env import Episode, EpisodeEnv, Question, QuestionSet, RewardConfig
 from sql_env.database.database import Database, build_database
 from sql_env.database.workers import WorkerDiedError
 from sql_env.grading.answers import MAX_RESULT_BYTES, Evidence
@@ -18,6 +19,16 @@ from sql_env.play.board import _Board, _ResultOrigin
 
 SCHEMA = "CREATE TABLE pet (id INTEGER PRIMARY KEY, name TEXT, age REAL); CREATE TABLE note (pet_id, long TEXT)"
 FOX = "\U0001f98a"
+HOSTILE = {
+    "long texts": ("QUERY", "SELECT long || {i} FROM note"),
+    "many cells": ("QUERY", "SELECT a.id + {i}.5, b.age, a.age, b.id + 1000 FROM pet a, pet b, pet c LIMIT 20000"),
+    "many texts": ("QUERY", "SELECT a.name || b.id || {i} FROM pet a, pet b, pet c LIMIT 20000"),
+    "answers that can't be read": ("ANSWER", "{i}" + FOX * 100_001),
+    "long queries": ("QUERY", "SELECT '" + FOX * 990 + "', {i}"),
+    "queries that are too long": ("QUERY", FOX * 99_990 + "{i}"),
+    "wide rows": ("QUERY", "SELECT {i}, " + ", ".join(f"long AS x{{i}}{j}" for j in range(150)) + " FROM note LIMIT 4"),
+}
+QUICK = "answers that can't be read", "long queries", "queries that are too long", "long texts"
 
 
 @pytest.fixture(scope="module")
@@ -38,38 +49,25 @@ def played(db, *actions, q=None, **settings):
     return episode
 
 
-# --- where a result comes from
-@pytest.mark.parametrize("error, is_raised", [(WorkerDiedError("gone"), True), (ValueError(), False)])
-def test_a_worker_that_dies_while_an_origin_is_looked_for_is_told(db, monkeypatch, error, is_raised):
+def test_a_worker_that_dies_while_an_origin_is_looked_for_is_told(db, monkeypatch):
     "Nobody is paid or refused by a fault of the environment; a statement that fails without rows has no origin."
     board, sql = _Board(db), "SELECT count(*) FROM pet"
     board.evidence.add(db.query(sql), sql)
     assert list(board.result_origin().columns) == [0]
-
-    def fail(self):
-        raise error
-
-    monkeypatch.setattr(Database, "emptied", fail)
-    if is_raised:
-        with pytest.raises(WorkerDiedError):
-            board.result_origin()
-    else:
-        assert board.result_origin() == _ResultOrigin()
+    monkeypatch.setattr(Database, "emptied", Mock(side_effect=[ValueError(), WorkerDiedError("gone")]))
+    assert board.result_origin() == _ResultOrigin()
+    with pytest.raises(WorkerDiedError):
+        board.result_origin()
 
 
-# --- which values ground an answer
-WRITTEN = cases("evidence_written")
-READ = cases("evidence_read")
-
-
-@pytest.mark.parametrize("sql", WRITTEN)
+@pytest.mark.parametrize("sql", cases("evidence_written"))
 def test_a_value_that_a_query_writes_itself_grounds_nothing(db, sql):
     for answer in ("42", "@last"):
         episode = played(db, ("QUERY", sql), ("ANSWER", answer))
         assert not episode.turns[0].error and episode.done and not episode.grounded
 
 
-@pytest.mark.parametrize("sql", READ)
+@pytest.mark.parametrize("sql", cases("evidence_read"))
 def test_a_value_from_a_table_grounds_an_answer(db, sql):
     episode = played(db, ("QUERY", sql), ("ANSWER", "42"))
     assert not episode.turns[0].error and episode.grounded
@@ -77,25 +75,23 @@ def test_a_value_from_a_table_grounds_an_answer(db, sql):
 
 
 def test_all_gold_queries_ground_their_answers():
-    env = EpisodeEnv(bundled())
     for q in bundled().sample(80, 3):
-        env.reset(question_id=q.question_id)
-        env.step("QUERY", q.gold_sql)
-        env.step("ANSWER", "@last")
-        assert env.episode.grounded and env.episode.correct, q.gold_sql
+        episode = played(bundled().database(q.database_name), ("QUERY", q.gold_sql), ("ANSWER", "@last"), q=q)
+        assert episode.grounded and episode.correct, q.gold_sql
+    q = bundled().get("vet_clinic-05")
+    shown = played(bundled().database(q.database_name), ("QUERY", q.gold_sql), q=q).turns[0].result
+    episode = played(bundled().database(q.database_name), ("QUERY", q.gold_sql), ("ANSWER", shown), q=q)
+    assert episode.correct and episode.grounded, "rows copied with their header"
 
 
 def test_an_empty_answer_is_grounded_in_a_table_without_such_rows(db):
-    for sql, grounded in (
-        ("SELECT name FROM pet WHERE id > 99", True),
-        ("SELECT 1 WHERE 0", False),
-        ("SELECT name FROM pet", False),
-    ):
-        episode = played(db, ("QUERY", sql), ("ANSWER", "[]"), q=question(()))
-        assert episode.correct and episode.grounded is grounded
+    empty = "SELECT name FROM pet WHERE id > 99"
+    for sql, grounded in ((empty, True), ("SELECT 1 WHERE 0", False), ("SELECT name FROM pet", False)):
+        for answer in ("[]", "(no rows)"):
+            episode = played(db, ("QUERY", sql), ("ANSWER", answer), q=question((), answer_type="empty"))
+            assert episode.correct and episode.grounded is grounded, (sql, answer)
 
 
-# --- memory
 def memory(root) -> int:
     "Bytes of all objects that can be reached from an episode, without the question, the database and types."
     seen, todo, total = set(), [root], 0
@@ -110,20 +106,6 @@ def memory(root) -> int:
             todo += [getattr(x, f.name) for f in fields(x)]
         todo += gc.get_referents(x)
     return total
-
-
-HOSTILE = {
-    "long texts": ("QUERY", "SELECT long || {i} FROM note"),
-    "many cells": ("QUERY", "SELECT a.id + {i}.5, b.age, a.age, b.id + 1000 FROM pet a, pet b, pet c LIMIT 20000"),
-    "many texts": ("QUERY", "SELECT a.name || b.id || {i} FROM pet a, pet b, pet c LIMIT 20000"),
-    "answers that can't be read": ("ANSWER", "{i}" + FOX * 100_001),
-    "long queries": ("QUERY", "SELECT '" + FOX * 990 + "', {i}"),
-    "queries that are too long": ("QUERY", FOX * 99_990 + "{i}"),
-    "wide rows": ("QUERY", "SELECT {i}, " + ", ".join(f"long AS x{{i}}{j}" for j in range(150)) + " FROM note LIMIT 4"),
-}
-
-
-QUICK = "answers that can't be read", "long queries", "queries that are too long", "long texts"
 
 
 @pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k in QUICK else pytest.mark.slow) for k in HOSTILE])
@@ -172,9 +154,7 @@ def test_the_robust_verdict_knows_queries_whose_results_are_not_kept():
     qs = bundled()
     q = next(q for q in qs if len(q.gold_answer) == 1 and len(q.gold_answer[0]) == 1)
     database = qs.database(q.database_name)
-    episode = Episode(q, database)
-    episode.reset(0)
-    episode.step("QUERY", q.gold_sql)
+    episode = played(database, ("QUERY", q.gold_sql), q=q)
     episode.board.evidence.seen[0].forget(database, 100)
     episode.step("ANSWER", "@last")
     assert episode.correct and episode.robust and episode.grounded
@@ -193,20 +173,20 @@ def test_reruns_are_few(db, monkeypatch):
 
 SESSIONS = """
 import sys
+from pathlib import Path
 from weakref import ref
 from sql_env.play.episode import EpisodeEnv
 from sql_env.questions.question_set import Question, QuestionSet
 
 def rss():
-    with open("/proc/self/statm") as f:
-        return int(f.read().split()[1]) * 4096 / 2**20
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
 
 q = Question("q", "?", "pets", "SELECT count(*) FROM pet", ((42,),))
 qs = QuestionSet([q], {"pets": sys.argv[1]})
 warm = EpisodeEnv(qs)
 warm.reset()
-for sql in ("SELECT long FROM note", "SELECT a.id, b.age FROM pet a, pet b, pet c LIMIT 20000"):
-    warm.step("QUERY", sql)
+warm.step("QUERY", "SELECT long FROM note")
+warm.step("QUERY", "SELECT a.id, b.age FROM pet a, pet b, pet c LIMIT 20000")
 warm.close()
 before, kept = rss(), []
 for i in range(64):
@@ -247,32 +227,3 @@ def test_closing_forgets_the_episode(db):
     env.close()
     assert env.episode is None and env.step("QUERY", "SELECT 1").error.startswith("not_started")
     assert not env.reset().error
-
-
-def test_rows_copied_with_their_header_are_right_and_grounded():
-    qs = load("bundled")
-    q = qs.get("vet_clinic-05")
-    for text in ("", "@last"):
-        episode = Episode(q, qs.database(q.database_name))
-        episode.reset()
-        shown = episode.step("QUERY", q.gold_sql).result
-        episode.step("ANSWER", text or shown)
-        assert episode.correct and episode.grounded, (text, episode.verdict)
-
-
-def test_no_rows_are_grounded_by_an_empty_result_only(tmp_path):
-    episode = Episode(empty_question(), empty_database(tmp_path))
-    for sql, grounded in (("SELECT 1 WHERE 0", False), ("SELECT x FROM t", True)):
-        for answer in ("[]", "(no rows)"):
-            episode.reset()
-            episode.step("QUERY", sql)
-            episode.step("ANSWER", answer)
-            assert episode.correct and episode.grounded is grounded, (sql, answer)
-
-
-def empty_question():
-    return Question("e", "Which x are there?", "empty", "SELECT x FROM t", answer_type="empty")
-
-
-def empty_database(folder):
-    return Database(build_database(folder / "empty.sqlite", "CREATE TABLE t (x)", {}))

@@ -16,12 +16,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from test_explorer import EVIL, QS, hostile, hostile_view, played  # noqa: F401
 
-from sql_env.database.database import build_database
 from sql_env.play import EpisodeEnv, RewardConfig
-from sql_env.policies import OraclePolicy, ScriptedPolicy, play_episode
-from sql_env.questions.question_set import Question, QuestionSet
-from sql_env.sources.loading import load
+from sql_env.policies import OraclePolicy, play_episode
 from sql_env.view.episode import view_episode
 from sql_env.view.page import episode_page_html
 
@@ -73,20 +71,13 @@ class Started:
 
     def __init__(self, home, command, ready):
         port = socket.create_server(("127.0.0.1", 0)).getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
-        env = {
-            **os.environ,
-            "HOME": str(home),
-            "PYTHONPATH": str(Path(__file__).resolve().parent.parent),
-            "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "JUPYTER_PLATFORM_DIRS": "1",
-        }
+        self.url, self.ready = f"http://127.0.0.1:{port}", ready
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        env = os.environ | dict(HOME=str(home), PATH=path, PYTHONPATH=str(Path(__file__).resolve().parent.parent))
+        env |= dict(JUPYTERLAB_SETTINGS_DIR=str(home / "settings"), JUPYTER_PLATFORM_DIRS="1")
         self.log = open(home / "server.log", "w")  # noqa: SIM115 (the process writes to it)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", *command, f"--port={port}"], cwd=home, env=env, stdout=self.log, stderr=self.log
-        )
-        self.ready = ready
+        command = [sys.executable, "-m", *command, f"--port={port}"]
+        self.process = subprocess.Popen(command, cwd=home, env=env, stdout=self.log, stderr=self.log)
 
     def __enter__(self):
         end = time.monotonic() + 300
@@ -138,14 +129,6 @@ def in_lab(page, statement):
     page.evaluate(f"() => {{ const notebook = {NOTEBOOK}; {statement} }}")
 
 
-def ready_kernel(page):
-    "Wait until the kernel of the open notebook has answered; before that, run-all may hang."
-    status = f"{NOTEBOOK}?.sessionContext?.session?.kernel?.connectionStatus"
-    page.wait_for_function(f"{status} === 'connected'", timeout=120000)
-    page.evaluate(f"() => {NOTEBOOK}.sessionContext.session.kernel.requestKernelInfo().then(() => 1)")
-    is_idle(page)
-
-
 def is_idle(page):
     page.wait_for_function(f"{NOTEBOOK}.sessionContext.kernelDisplayStatus === 'idle'", timeout=120000)
 
@@ -165,9 +148,13 @@ def said(times):
 
 
 def open_lab(browser, lab):
+    "The notebook, once its kernel has answered: before that, run-all may hang."
     page, errors = open_page(browser, (1100, 1700))
     page.goto(lab.url + "/lab/tree/a.ipynb")
-    ready_kernel(page)
+    status = f"{NOTEBOOK}?.sessionContext?.session?.kernel?.connectionStatus"
+    page.wait_for_function(f"{status} === 'connected'", timeout=120000)
+    page.evaluate(f"() => {NOTEBOOK}.sessionContext.session.kernel.requestKernelInfo().then(() => 1)")
+    is_idle(page)
     in_lab(page, f"notebook.content.activeCellIndex = 0; {RUN_CELL};")
     page.wait_for_function(f"{NOTEBOOK}.content.widgets[0].model.executionCount > 0")
     is_idle(page)
@@ -183,33 +170,34 @@ def test_the_keyboard_alone(browser, lab):
     in_lab(page, f"notebook.content.activeCellIndex = 1; {RUN_CELL};")
     page.wait_for_selector(".sx-takes textarea")
     press, keys = page.keyboard.press, page.keyboard
-    status = page.locator(".sx-status:visible").first
+    query = page.locator(".sx-takes-QUERY textarea")
 
     def left(n):
         page.wait_for_selector(f".sx-status >> text={n} of 15 steps left")
 
-    count = page.evaluate(f"{NOTEBOOK}.content.widgets[1].model.executionCount")
-    page.locator("button:visible", has_text="animal").first.focus()
-    for _ in range(2):  # the second one is free
+    def enter(button):
+        page.locator("button:visible", has_text=button).first.focus()
         press("Enter")
-    left(14)
-    page.locator(".sx-takes-QUERY textarea").focus()
-    for text, key in (("SELECT nme FROM animal", "Control+Enter"), ("SELECT 1", "Shift+Enter")):
+
+    def write(text, key="Control+Enter"):
         press("Control+a")
         keys.type(text)
         press(key)
+
+    count = page.evaluate(f"{NOTEBOOK}.content.widgets[1].model.executionCount")
+    for _ in range(2):  # the second one is free
+        enter("animal")
+    left(14)
+    query.focus()
+    for text, key in (("SELECT nme FROM animal", "Control+Enter"), ("SELECT 1", "Shift+Enter")):
+        write(text, key)
         page.wait_for_function("t => document.querySelector('[data-past]').dataset.past.includes(t)", arg=text)
     left(12)
     keys.type("23")  # a draft
-    for key, text in (
-        ("ArrowUp", "SELECT 1"),
-        ("ArrowUp", "SELECT nme FROM animal"),
-        ("ArrowUp", "SELECT nme FROM animal"),
-        ("ArrowDown", "SELECT 1"),
-        ("ArrowDown", "SELECT 123"),
-    ):
-        press(key)
-        assert page.locator(".sx-takes-QUERY textarea").input_value() == text
+    past = ["SELECT 1", "SELECT nme FROM animal", "SELECT nme FROM animal", "SELECT 1", "SELECT 123"]
+    for i, text in enumerate(past):
+        press("ArrowUp" if i < 3 else "ArrowDown")
+        assert query.input_value() == text
     press("Control+Enter")
     left(11)
     picture(page, "lab_keys")
@@ -224,23 +212,18 @@ def test_the_keyboard_alone(browser, lab):
     page.locator("[data-go]:visible").last.focus()
     press("End")
     left(12)
-    page.locator(".sx-takes-QUERY textarea").focus()
-    press("Control+a")
-    keys.type("SELECT * FROM visit")
-    press("Control+Enter")
+    query.focus()
+    write("SELECT * FROM visit")
     page.wait_for_selector("text=rows 1 to 20 of")
-    page.locator("button:visible", has_text="Later rows").focus()
-    press("Enter")
+    enter("Later rows")
     page.wait_for_selector("text=rows 21 to 40 of")
     picture(page, "lab_pages")
     page.locator(".sx-takes-ANSWER textarea").focus()
-    keys.type("CN | 77")
-    press("Control+Enter")
+    write("CN | 77")
     page.wait_for_selector(".sx-wrong:visible")
-    page.locator("button:visible", has_text="How would gold have gone?").focus()
-    press("Enter")
+    enter("How would gold have gone?")
     page.wait_for_selector(".sx-about >> text=played by gold")
-    assert status.inner_text().startswith("14 of 15")
+    assert page.locator(".sx-status:visible").first.inner_text().startswith("14 of 15")
     picture(page, "lab_gold")
     assert page.evaluate(f"{NOTEBOOK}.content.widgets[1].model.executionCount") == count
     assert not errors
@@ -258,15 +241,15 @@ def test_jupyterlab(browser, lab, tell):
         first.append(page.evaluate(TIMED, [RUN_CELL, [".sx-schema", "code_list"]]))
     picture(page, "lab_start")
     steps = [click(page, "animal", [".sx-verb", "DESCRIBE"]), click(page, "animal", [".sx-verb", "SAMPLE"], 1)]
-    box = page.locator("textarea:visible")
-    box.nth(0).fill("SELECT species FROM animal")
-    box.nth(0).press("Tab")
-    steps.append(click(page, "Run query", [".sx-bare .sx-error", "unknown column"]))
-    picture(page, "lab_error")
-    box.nth(0).fill("SELECT type, count(*) FROM animal GROUP BY type")
-    box.nth(0).press("Tab")
-    steps.append(click(page, "Run query", [".sx-scroll td", "77"]))
-    picture(page, "lab_middle")
+    box = page.locator("textarea:visible").nth(0)
+    for sql, sign, name in (
+        ("SELECT species FROM animal", [".sx-bare .sx-error", "unknown column"], "lab_error"),
+        ("SELECT type, count(*) FROM animal GROUP BY type", [".sx-scroll td", "77"], "lab_middle"),
+    ):
+        box.fill(sql)
+        box.press("Tab")
+        steps.append(click(page, "Run query", sign))
+        picture(page, name)
     steps.append(click(page, "Answer with last result", [".sx-wrong", "not in gold"]))
     picture(page, "lab_wrong")
     page.locator("button:visible:disabled", has_text="Run query").wait_for()
@@ -333,28 +316,17 @@ def test_voila(browser, voila):
 
 @pytest.fixture(scope="module")
 def views():
-    qs = load("bundled")
-    env = EpisodeEnv(qs, reward=RewardConfig.shaped())
-    moves = [
-        ("DESCRIBE", "animal"),
-        ("SAMPLE", "animal"),
-        ("QUERY", "SELECT species FROM animal"),
-        ("QUERY", "SELECT type, count(*) FROM animal GROUP BY type"),
-        ("ANSWER", "@last"),
-    ]
-
-    def play(policy, name):
-        play_episode(env, policy, env.reset(question_id="vet_clinic-12"))
-        return view_episode(env.episode, name)
-
-    return play(ScriptedPolicy(moves), "hasty"), play(OraclePolicy(qs), "oracle")
+    oracle, env = OraclePolicy(QS), EpisodeEnv(QS, reward=RewardConfig.shaped())
+    play_episode(env, oracle, env.reset(question_id="vet_clinic-12"))
+    return view_episode(played(), "hasty"), view_episode(env.episode, "oracle")
 
 
-def offline(browser, path, size=(1000, 900), scheme="light", **options):
-    "A file opened without any network, and everything it asked for."
-    context = browser.new_context(
-        offline=True, viewport=dict(width=size[0], height=size[1]), color_scheme=scheme, **options
-    )
+def offline(browser, tmp_path, views, size=(1000, 900), scheme="light", **options):
+    "A page of views opened without any network, and everything it asked for."
+    path = tmp_path / "page.html"
+    path.write_text(episode_page_html(*views), encoding="utf-8")
+    viewport = dict(width=size[0], height=size[1])
+    context = browser.new_context(offline=True, viewport=viewport, color_scheme=scheme, **options)
     page, asked = context.new_page(), []
     page.on("request", lambda r: asked.append(r.url))
     page.on("pageerror", lambda e: asked.append(str(e)))
@@ -365,16 +337,12 @@ def offline(browser, path, size=(1000, 900), scheme="light", **options):
 
 
 def test_the_page_plays_offline(browser, views, tmp_path, tell):
-    path = tmp_path / "one.html"
-    path.write_text(episode_page_html(views[0]), encoding="utf-8")
-    page, asked = offline(browser, path)
+    page, asked = offline(browser, tmp_path, views[:1])
     position, step = page.locator("#sx-position"), page.locator(".sx-step:visible")
     assert position.inner_text() == "step 0 of 5" and "Nothing is known" in step.inner_text()
     assert page.locator(".sx-table.sx-on").count() == 0
-    times = [
-        page.evaluate(TIMED, ["document.querySelector('#sx-next').click()", ["#sx-position", f"step {i} of 5"]])
-        for i in (1, 2, 3)
-    ]
+    press = "document.querySelector('#sx-next').click()"
+    times = [page.evaluate(TIMED, [press, ["#sx-position", f"step {i} of 5"]]) for i in (1, 2, 3)]
     assert "unknown column" in step.inner_text() and page.locator(".sx-table.sx-on").count() == 1
     picture(page, "page_step3")
     for key, at in (("ArrowRight", 4), ("ArrowLeft", 3), ("End", 5), ("Home", 0), ("ArrowLeft", 0)):
@@ -395,31 +363,28 @@ def test_the_page_plays_offline(browser, views, tmp_path, tell):
     page.locator("#sx-play").click()
     assert page.locator("#sx-play").inner_text() == "Play"
     tell(f"static page: a step {said(times)}")
-    assert asked == [path.as_uri()]
+    assert asked == [(tmp_path / "page.html").as_uri()]
 
 
 @pytest.mark.slow
 def test_the_page_in_the_dark_on_a_phone_and_without_scripts(browser, views, tmp_path):
-    path = tmp_path / "two.html"
-    path.write_text(episode_page_html(*views), encoding="utf-8")
-    dark, _ = offline(browser, path, (1400, 1000), "dark")
-    dark.keyboard.press("End")
+    def ended(name, *options):
+        page, _ = offline(browser, tmp_path, views, *options)
+        page.keyboard.press("End")
+        picture(page, name, full_page=True)
+        return page
+
+    dark, light = ended("page_pair_dark", (1400, 1000), "dark"), ended("page_pair_light", (1400, 1000))
     assert dark.locator(".sx-wrong, .sx-right").all_inner_texts()[0].startswith("Wrong")
     assert dark.locator(".sx-right:visible").count() == 1
-    picture(dark, "page_pair_dark", full_page=True)
-    light, _ = offline(browser, path, (1400, 1000))
-    light.keyboard.press("End")
-    picture(light, "page_pair_light", full_page=True)
     colours = [p.evaluate("getComputedStyle(document.querySelector('article')).backgroundColor") for p in (dark, light)]
     assert colours[0] != colours[1]
-    phone, _ = offline(browser, path, (390, 844))
-    phone.keyboard.press("End")
-    assert phone.evaluate("document.documentElement.scrollWidth") <= 390
-    picture(phone, "page_phone", full_page=True)
-    plain, asked = offline(browser, path, java_script_enabled=False)
+    assert ended("page_phone", (390, 844)).evaluate("document.documentElement.scrollWidth") <= 390
+    plain, _ = offline(browser, tmp_path, views, java_script_enabled=False)
     assert plain.locator(".sx-step:visible").count() == 6 + 5 and not plain.locator(".sx-controls:visible").count()
 
 
+# Lowest contrast of text and the background that is painted behind it, as WCAG counts
 LOWEST_CONTRAST = """(selector) => {
   const rgb = (color) => {
     const canvas = document.createElement('canvas').getContext('2d');
@@ -444,75 +409,28 @@ LOWEST_CONTRAST = """(selector) => {
 }"""
 
 
-def contrast(page, selector):
-    "Lowest contrast of text and the background that is painted behind it, as WCAG counts."
-    return page.evaluate(LOWEST_CONTRAST, selector)
+PARTS = "h2,h3,.sx-about span,.sx-status span,.sx-note,td,th,.sx-sql,.sx-error,.sx-error b,.sx-wrong,.sx-wrong b"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read(browser, views, tmp_path, scheme):
-    path = tmp_path / "one.html"
-    path.write_text(episode_page_html(views[0]), encoding="utf-8")
-    page, _ = offline(browser, path, scheme=scheme)
+    page, _ = offline(browser, tmp_path, views[:1], scheme=scheme)
     for step in ("3", "5"):
-        page.goto(f"{path.as_uri()}#{step}")
+        page.goto(f"{(tmp_path / 'page.html').as_uri()}#{step}")
         page.reload()
-        for selector in (
-            "h2",
-            "h3",
-            ".sx-about span",
-            ".sx-status span",
-            ".sx-note",
-            "td",
-            "th",
-            ".sx-sql",
-            ".sx-error",
-            ".sx-error b",
-            ".sx-wrong",
-            ".sx-wrong b",
-            ".sx-pay span",
-            ".sx-verb",
-            ".sx-now *",
-            "button",
-        ):
-            assert contrast(page, selector) >= 4.5, (selector, contrast(page, selector))
+        for selector in [*PARTS.split(","), ".sx-pay span", ".sx-verb", ".sx-now *", "button"]:
+            contrast = page.evaluate(LOWEST_CONTRAST, selector)
+            assert contrast >= 4.5, (selector, contrast)
 
 
 @pytest.mark.slow
-def test_hostile_pages_are_tame(browser, tmp_path):
-    evil = """</script><script>alert(1)</script><img src=x onerror="alert(2)"> ' " & `"""
-    t = '"' + evil.replace('"', '""') + '"'
-    build_database(
-        tmp_path / "evil.sqlite",
-        f"CREATE TABLE {t} ({t} TEXT PRIMARY KEY, n INTEGER)",
-        {evil: [(f"{evil}{i}", i) for i in range(7)]},
-    )
-    qs = QuestionSet(
-        [Question("evil-1", f"How many {evil}?", "evil", f"SELECT count(*) FROM {t}", ((7,),), split="train")],
-        {"evil": tmp_path / "evil.sqlite"},
-        evil,
-    )
-    env = EpisodeEnv(qs)
-    play_episode(
-        env,
-        ScriptedPolicy(
-            [
-                ("DESCRIBE", t),
-                ("SAMPLE", t),
-                ("QUERY", f"SELECT * FROM {t}"),
-                ("QUERY", f"SELECT x FROM no_{evil}"),
-                ("ANSWER", evil),
-            ]
-        ),
-        env.reset(),
-    )
-    path = tmp_path / "evil.html"
-    path.write_text(episode_page_html(view_episode(env.episode, evil)), encoding="utf-8")
-    page, asked = offline(browser, path)
-    for i in range(6):
+def test_hostile_pages_are_tame(browser, hostile, tmp_path):  # noqa: F811
+    page, asked = offline(browser, tmp_path, [hostile_view(hostile)])
+    for i in range(7):
         picture(page, f"page_hostile_{i}")
         page.keyboard.press("ArrowRight")
-    assert page.locator("h2").inner_text() == " ".join(f"How many {evil}?".split()) and page.locator("img").count() == 0
+    assert page.locator("h2").inner_text() == " ".join(f"How many {EVIL}?".split()) and page.locator("img").count() == 0
     assert page.locator("script").count() == 1
-    assert page.evaluate("document.documentElement.scrollWidth") <= 1000 and asked == [path.as_uri()]
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1000
+    assert asked == [(tmp_path / "page.html").as_uri()]

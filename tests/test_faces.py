@@ -42,40 +42,31 @@ def kinds(tmp_path_factory):
     talks = world_set("train", 1, 8, folder=folder, kind=ConversationWorld)
     unclear = world_set("train", 1, 24, folder=folder, unanswerable=0.4, kind=AmbiguousWorld)
     writing = world_set("train", 1, 4, folder=folder, kind=FollowUpWorld)
-    those = next(q for q in writing if len(q.conversation) > 2)
+    those, talk = (next(q for q in some if len(q.conversation) > 2) for some in (writing, talks))
     plain, task, policy = bundled.get("vet_clinic-02"), tasks[0], policies.get("vet_clinic-p02")
-    talk = next(q for q in talks if len(q.conversation) > 2)
     asks = next(q for q in unclear if q.clarifications)
     lacks = next(q for q in unclear if not q.answerable)
     writes = [("EXECUTE", sql) for sql in task.gold_statements]
     look = ("DESCRIBE", policy.writes[0])
-    turns = [move for q in talk.conversation for move in (query(q), LAST)]
-    first = [move for q in those.conversation[:-1] for move in (query(q), LAST)]
+    both = talk.conversation, those.conversation[:-1]
+    turns, first = ([m for q in each for m in (query(q), LAST)] for each in both)
     change = ("EXECUTE", those.follow_ups[-1].gold_text)
+    clear = [("CLARIFY", f"What do you mean by {asks.clarifications[0].term}?"), query(asks), LAST]
+    abstain = [("DESCRIBE", lacks.tables_involved[0]), ("ABSTAIN", f"There is no {lacks.missing}.")]
     return dict(
         question=(bundled, plain, [query(plain), LAST], [query(plain), ("ANSWER", "x")]),
         task=(tasks, task, [*writes, DONE], [DONE]),
         policy=(policies, policy, [look, ASK, ("EXECUTE", LETTER), DONE], [look, ("EXECUTE", LETTER), DONE]),
-        conversation=(talks, talk, turns, [*turns[:2], turns[2], ("ANSWER", "x"), *turns[4:]]),
+        conversation=(talks, talk, turns, [*turns[:3], ("ANSWER", "x"), *turns[4:]]),
         writing=(writing, those, [*first, change, DONE], [*first, DONE]),
-        unclear=(
-            unclear,
-            asks,
-            [("CLARIFY", f"What do you mean by {asks.clarifications[0].term}?"), query(asks), LAST],
-            [("ABSTAIN", "I don't know.")],
-        ),
-        unanswerable=(
-            unclear,
-            lacks,
-            [("DESCRIBE", lacks.tables_involved[0]), ("ABSTAIN", f"There is no {lacks.missing}.")],
-            [("ANSWER", "0")],
-        ),
+        unclear=(unclear, asks, clear, [("ABSTAIN", "I don't know.")]),
+        unanswerable=(unclear, lacks, abstain, [("ANSWER", "0")]),
     )
 
 
-def named(verb: str, argument: str) -> dict:
-    "The arguments of a tool call."
-    return {ACTS[verb].parameter: argument}
+def tool(verb: str, argument: str) -> tuple[str, dict]:
+    "A tool call, by its name and its arguments."
+    return ACTS[verb].tool, {ACTS[verb].parameter: argument}
 
 
 def episode(questions: QuestionSet, q, moves) -> Judged:
@@ -85,23 +76,26 @@ def episode(questions: QuestionSet, q, moves) -> Judged:
     return Judged(env.episode.verdict.correct, paid, env.episode.turns_correct)
 
 
-def session(questions, q, moves) -> Judged:
+def begun(questions, q) -> Session:
     it = Session(EpisodeEnv(questions, actions=VERBS))
     it.begin(q.question_id)
-    for verb, argument in moves:
-        it.call(verb.lower(), named(verb, argument))
+    return it
+
+
+def session(questions, q, moves) -> Judged:
+    it = begun(questions, q)
+    for move in moves:
+        it.call(*tool(*move))
     verdict = it.verdict(robust=False)
     return Judged(verdict.correct, it.reward, verdict.turns_correct)
 
 
 def resumed(questions, q, moves) -> Judged:
     "A session that is put away after each step, as Inspect and verifiers do."
-    env = EpisodeEnv(questions, actions=VERBS)
-    it = Session(env)
-    it.begin(q.question_id)
-    for verb, argument in moves:
-        it = Session.resume(env, json.loads(json.dumps(it.state())))
-        it.call(verb.lower(), named(verb, argument))
+    it = begun(questions, q)
+    for move in moves:
+        it = Session.resume(it.env, json.loads(json.dumps(it.state())))
+        it.call(*tool(*move))
     return Judged(it.verdict(robust=False).correct, it.reward)
 
 
@@ -111,8 +105,7 @@ def server(questions, q, moves) -> Judged:
     seen = [env.step(SQLAction(action_type=verb, argument=text)) for verb, text in moves]
     env.close()
     told = seen[-1].metadata
-    each = told.get("turns_correct")
-    return Judged(told["correct"], sum(obs.reward or 0 for obs in seen), each and tuple(each))
+    return Judged(told["correct"], sum(obs.reward or 0 for obs in seen), told.get("turns_correct"))
 
 
 def trl(questions, q, moves) -> Judged:
@@ -127,8 +120,8 @@ def mcp(questions, q, moves) -> Judged:
     "The tools of a player; the verdict is what its last result says."
     player = Player(Session(EpisodeEnv(questions, actions=VERBS)), reveal="verdict")
     player.call("start", dict(question_id=q.question_id))
-    for verb, argument in moves:
-        player.call(verb.lower(), named(verb, argument))
+    for move in moves:
+        player.call(*tool(*move))
     return Judged(player.session.verdict(robust=False).correct, player.session.reward)
 
 
@@ -137,8 +130,8 @@ def mcp_of_openenv(questions, q, moves) -> Judged:
         env = SQLEnvironment(questions, actions=VERBS)
         tools = EnvironmentTools(env)
         await tools.call_tool("start", dict(question_id=q.question_id))
-        for verb, argument in moves:
-            await tools.call_tool(verb.lower(), named(verb, argument))
+        for move in moves:
+            await tools.call_tool(*tool(*move))
         return Judged(env.episode.verdict.correct)
 
     return asyncio.run(play())
@@ -166,8 +159,7 @@ def gymnasium(questions, q, moves) -> Judged:
     env.reset(options=dict(question_id=q.question_id))
     paid = 0.0
     for verb, argument in moves:
-        action = dict(action_type=env.actions.index(verb), argument=argument)
-        _, reward, _, _, info = env.step(action)
+        *_, reward, _, _, info = env.step(dict(action_type=env.actions.index(verb), argument=argument))
         paid += reward
     return Judged(info["correct"], paid)
 
@@ -176,10 +168,8 @@ def skyrl(questions, q, moves) -> Judged:
     module = pytest.importorskip("sql_env.integrations.skyrl", reason="no skyrl-gym")
     env = module.SkyRLEnv(questions, extras=dict(question_id=q.question_id), actions=VERBS)
     env.init([])
-    paid = 0.0
-    for verb, argument in moves:
-        call = json.dumps(dict(name=verb.lower(), arguments=named(verb, argument)))
-        paid += env.step(f"<tool_call>{call}</tool_call>")["reward"]
+    calls = (json.dumps(dict(zip(("name", "arguments"), tool(*move)))) for move in moves)
+    paid = sum(env.step(f"<tool_call>{call}</tool_call>")["reward"] for call in calls)
     return Judged(bool(env.get_metrics()["correct"]), paid)
 
 
@@ -190,7 +180,7 @@ def inspect(questions, q, moves) -> Judged:
 
     from sql_env.integrations.inspect_ai import question_task
 
-    said = [ModelOutput.for_tool_call("mock", verb.lower(), named(verb, text)) for verb, text in moves]
+    said = [ModelOutput.for_tool_call("mock", *tool(*move)) for move in moves]
     for output in said:  # else they would be counted by a tokenizer out of the network
         output.usage = ModelUsage(input_tokens=9, output_tokens=9, total_tokens=18)
     task = question_task(questions.with_questions([q]), actions=VERBS, reward="sparse")
@@ -205,13 +195,11 @@ def verifiers(questions, q, moves) -> Judged:
     pytest.importorskip("verifiers", reason="verifiers can't be installed beside openenv")
     from sql_env.integrations.verifiers import call_tool
 
-    env = EpisodeEnv(questions, actions=VERBS)
-    it = Session(env)
-    it.begin(q.question_id)
+    it = begun(questions, q)
     state = it.state()
-    for verb, argument in moves:
-        _, state, _ = call_tool(env, state, verb.lower(), named(verb, argument))
-    it = Session.resume(env, state)
+    for move in moves:
+        _, state, _ = call_tool(it.env, state, *tool(*move))
+    it = Session.resume(it.env, state)
     return Judged(it.verdict(robust=False).correct, it.reward)
 
 
@@ -224,7 +212,7 @@ KINDS = "question task policy conversation writing unclear unanswerable".split()
 def test_a_plain_episode_of_each_kind(kinds, kind):
     "What the others are compared with: right moves are paid, wrong ones are not."
     questions, q, right, wrong = kinds[kind]
-    good, bad = episode(questions, q, right), episode(questions, q, wrong)
+    good, bad = (episode(questions, q, moves) for moves in (right, wrong))
     assert good.correct and good.reward == 1
     assert not bad.correct and bad.reward < 1
 
@@ -238,13 +226,11 @@ def test_every_way_in_judges_and_pays_as_the_episode_does(kinds, face, kind, tmp
         expected, found = episode(questions, q, moves), face(questions, q, moves)
         assert found.correct is expected.correct
         assert found.reward is None or found.reward == pytest.approx(expected.reward)
-        assert found.each is None or found.each == expected.each
+        assert found.each is None or tuple(found.each) == expected.each
 
 
-def test_the_table_has_every_module_of_integrations():
+def test_the_table_has_every_module_of_integrations(root):
     "A new one comes with a row; Harbor's tasks are graded by a script, which its own tests play."
-    from conftest import ROOT
-
-    modules = {p.stem for p in (ROOT / "sql_env" / "integrations").glob("[a-z]*.py")}
+    modules = {p.stem for p in (root / "sql_env" / "integrations").glob("[a-z]*.py")}
     names = {face.__name__ for face in FACES} | {"inspect_ai", "harbor"}
     assert modules <= names and importlib.util.find_spec("sql_env.integrations.harbor")

@@ -16,77 +16,66 @@ from made_sets import bundled
 from sql_env import Episode, EpisodeEnv, RandomPolicy, RewardConfig, Session, load, play_episode
 from sql_env.grading import answers
 from sql_env.play import session as snapshots
-from sql_env.play.acts import Action
+from sql_env.play.acts import ACTS, Action
 
 ID = "vet_clinic-02"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
-ACTIONS = [
-    Action("DESCRIBE", "visit"),
-    Action("DESCRIBE", "owner"),
-    Action("SAMPLE", "animal"),
-    Action("QUERY", GOLD),
-    Action("QUERY", "SELECT * FROM owner"),
-    Action("QUERY", "SELECT group_concat(name) FROM animal"),
-    Action("QUERY", "SELECT nothing FROM visit"),
-    Action("QUERY", "SELECT 44"),
-    Action("SAMPLE", "nowhere"),
-    Action("ANSWER", "@last"),
-    Action("ANSWER", "44"),
-    Action("ANSWER", "847"),
-]
+QUERIES = "SELECT * FROM owner", "SELECT group_concat(name) FROM animal", "SELECT nothing FROM visit", "SELECT 44"
+ACTIONS = [Action("DESCRIBE", "visit"), Action("DESCRIBE", "owner"), Action("SAMPLE", "animal")]
+ACTIONS += [Action("QUERY", sql) for sql in (GOLD, *QUERIES)] + [Action("SAMPLE", "nowhere")]
+ACTIONS += [Action("ANSWER", text) for text in ("@last", "44", "847")]
 REWARDS = dict(shaped=RewardConfig.shaped(), partial=RewardConfig.partial())
+MOVES = st.lists(st.tuples(st.integers(0, 5), st.one_of(st.none(), st.sampled_from(ACTIONS))), max_size=40)
+DAMAGES = (
+    lambda s: s["actions"].append(["ANSWER", "44"]),
+    lambda s: s["actions"].pop(),
+    lambda s: s.update(seen="0" * 64),
+    lambda s: s["actions"].__setitem__(0, ["QUERY", "SELECT 1"]),
+)
 
 
-def begun(reward="shaped", budget=8, seed=3):
+def begun(reward="shaped", budget=8, seed=3, after=()):
     q = bundled().get(ID)
     episode = Episode(q, bundled().database(q.database_name), reward=REWARDS[reward], budget=budget)
     episode.reset(seed)
+    for action in after:
+        episode.step(*action)
     return episode
 
 
 def facts(episode):
     "All that can be asked of an episode."
-    return (
-        episode.turns,
-        episode.total_reward,
-        episode.ask.meter.if_stopped,
-        episode.history,
-        episode.verdict,
-        episode.grounded,
-        episode.last,
-        episode.queries,
-        episode.ask.has_looked,
-        episode.state_key,
-        episode.board.evidence.cells,
-        episode.board.evidence.size,
-        str(episode.schema),
-    )
+    asked, evidence = episode.ask, episode.board.evidence
+    paid = episode.turns, episode.total_reward, asked.meter.if_stopped, episode.verdict, episode.grounded
+    known = episode.last, episode.queries, asked.has_looked, evidence.cells, evidence.size, str(episode.schema)
+    return paid, known, episode.history, episode.state_key
 
 
-MOVES = st.lists(st.tuples(st.integers(0, 5), st.one_of(st.none(), st.sampled_from(ACTIONS))), max_size=40)
-
-
-def play_branches(moves, reward):
+def play_branches(moves, root, take):
     "Branches of one episode in which actions are taken in turns; `None` forks. Each with its actions and observations."
-    branches = [(begun(reward), [], [])]
+    branches = [(root, [], [])]
     for place, action in moves:
-        episode, taken, seen = branches[place % len(branches)]
+        branch, taken, seen = branches[place % len(branches)]
         if action is None:
-            branches.append((episode.fork(), list(taken), list(seen)))
+            branches.append((branch.fork(), list(taken), list(seen)))
         else:
-            seen.append(episode.step(*action))
+            seen.append(take(branch, action))
             taken.append(action)
     return branches
+
+
+def check_branches(moves, reward):
+    "Byte for byte what a fresh episode gives that was played by the same actions."
+    for episode, taken, seen in play_branches(moves, begun(reward), lambda it, action: it.step(*action)):
+        fresh = begun(reward)
+        assert [fresh.step(*action) for action in taken] == seen
+        assert facts(episode) == facts(fresh)
 
 
 @given(MOVES, st.sampled_from(sorted(REWARDS)))
 @law(60)
 def test_each_branch_is_an_episode_of_its_own(moves, reward):
-    "Byte for byte what a fresh episode gives that was played by the same actions."
-    for episode, taken, seen in play_branches(moves, reward):
-        fresh = begun(reward)
-        assert [fresh.step(*action) for action in taken] == seen
-        assert facts(episode) == facts(fresh)
+    check_branches(moves, reward)
 
 
 @given(MOVES)
@@ -94,26 +83,20 @@ def test_each_branch_is_an_episode_of_its_own(moves, reward):
 def test_branches_that_forget_results_do_not_forget_for_others(moves):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(answers, "MAX_RESULT_BYTES", 2_000)
-        for episode, taken, seen in play_branches(moves, "partial"):
-            fresh = begun("partial")
-            assert [fresh.step(*action) for action in taken] == seen
-            assert facts(episode) == facts(fresh)
+        check_branches(moves, "partial")
 
 
 def test_a_reward_asks_the_evidence_of_its_branch():
     "What a branch forgets, its reward no longer compares; the other branch has it still."
     large = Action("QUERY", "SELECT 44, group_concat(name || name || name) FROM animal")
-    first = begun("partial")
-    first.step(*large)
+    first = begun("partial", after=[large])
     second = first.fork()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(answers, "MAX_RESULT_BYTES", first.board.evidence.size + 100)
         second.step("SAMPLE", "owner")
         assert second.board.evidence.seen[0].result is None and second.board.evidence.last_seen.result is None
         assert first.board.evidence.seen[0].result is not None and first.last is not None
-        fresh = begun("partial")
-        fresh.step(*large)
-        fresh.step("SAMPLE", "owner")
+        fresh = begun("partial", after=[large, ("SAMPLE", "owner")])
         for episode in (second, fresh):
             episode.step("ANSWER", "45")
     first.step("ANSWER", "45")
@@ -144,24 +127,14 @@ def test_a_fork_costs_the_same_anywhere(kind):
 @law(30)
 def test_sessions_fork_with_what_was_said(moves):
     env = EpisodeEnv(bundled(), budget=8, reward=RewardConfig.shaped())
-    tools = dict(DESCRIBE="table_name", SAMPLE="table_name", QUERY="sql", ANSWER="value")
 
     def reply(session, action):
-        arguments = {tools[action.action_type]: action.argument}
-        call = dict(name=action.action_type.lower(), arguments=arguments)
+        call = dict(name=ACTS[action.action_type].tool, arguments={ACTS[action.action_type].parameter: action.argument})
         return session.reply(dict(tool_calls=[dict(function=call)]))
 
     root = Session(env)
     root.begin(ID, 3)
-    branches = [(root, [], [])]
-    for place, action in moves:
-        session, taken, seen = branches[place % len(branches)]
-        if action is None:
-            branches.append((session.fork(), list(taken), list(seen)))
-        else:
-            seen.append(reply(session, action))
-            taken.append(action)
-    for session, taken, seen in branches:
+    for session, taken, seen in play_branches(moves, root, reply):
         fresh = Session(env)
         fresh.begin(ID, 3)
         assert [reply(fresh, action) for action in taken] == seen
@@ -171,12 +144,10 @@ def test_sessions_fork_with_what_was_said(moves):
 
 
 def test_forks_go_on_in_threads():
-    root = begun(budget=30)
-    root.step("DESCRIBE", "visit")
+    root = begun(budget=30, after=ACTIONS[:1])
 
     def play(seed):
-        policy = RandomPolicy(seed)
-        branch = root.fork()
+        policy, branch = RandomPolicy(seed), root.fork()
         play_episode(branch, policy, branch._observe())
         return facts(branch)
 
@@ -186,8 +157,7 @@ def test_forks_go_on_in_threads():
 
 
 def test_a_fork_that_is_reset_leaves_the_other():
-    root = begun()
-    root.step("DESCRIBE", "visit")
+    root = begun(after=ACTIONS[:1])
     branch = root.fork()
     branch.reset()
     assert (len(root.turns), len(branch.turns)) == (1, 0)
@@ -198,36 +168,13 @@ def test_a_fork_that_is_reset_leaves_the_other():
 
 
 def test_equal_states_have_equal_keys():
-    root = begun()
-    orders = [ACTIONS[:3], [ACTIONS[2], ACTIONS[1], ACTIONS[0]]]
-    keys = set()
-    for order in orders:
-        branch = root.fork()
-        for action in order:
-            branch.step(*action)
-        keys.add(branch.state_key)
-    assert len(keys) == 1
-    others = [ACTIONS[:2], [*ACTIONS[:2], ACTIONS[0]], ACTIONS[:4], [ACTIONS[3], *ACTIONS[:3]]]
-    for order in others:
-        branch = root.fork()
-        for action in order:
-            branch.step(*action)
-        keys.add(branch.state_key)
-    assert len(keys) == 4, "the last result that @last answers with does not depend on what is looked at later"
+    def keys(*orders):
+        return {begun(after=order).state_key for order in orders}
 
-
-# ---- states
-def counted(monkeypatch):
-    "How many actions episodes take from now on."
-    taken = []
-    step = Episode.step
-
-    def counting(self, *action):
-        taken.append(action)
-        return step(self, *action)
-
-    monkeypatch.setattr(Episode, "step", counting)
-    return taken
+    same = keys(ACTIONS[:3], ACTIONS[2::-1])
+    assert len(same) == 1
+    others = keys(ACTIONS[:2], [*ACTIONS[:2], ACTIONS[0]], ACTIONS[:4], [ACTIONS[3], *ACTIONS[:3]])
+    assert len(same | others) == 4, "what @last answers with does not depend on what is looked at later"
 
 
 def played():
@@ -239,9 +186,9 @@ def played():
 
 
 def test_a_state_made_here_is_not_played_again(monkeypatch):
-    session = played()
+    session, taken, plain = played(), [], Episode.step
     state = json.loads(json.dumps(session.state()))
-    taken = counted(monkeypatch)
+    monkeypatch.setattr(Episode, "step", lambda *action: taken.append(action) or plain(*action))
     other = Session.resume(EpisodeEnv(bundled(), budget=9), state)
     assert not taken and other.state() == state and other.observation == session.observation
     other.call("answer", dict(value="@last"))
@@ -250,28 +197,15 @@ def test_a_state_made_here_is_not_played_again(monkeypatch):
     assert len(taken) == 3 and checked.state() == state
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda s: s["actions"].append(["ANSWER", "44"]),
-        lambda s: s["actions"].pop(),
-        lambda s: s.update(seen="0" * 64),
-        lambda s: s["actions"].__setitem__(0, ["QUERY", "SELECT 1"]),
-    ],
-)
-def test_a_state_that_was_changed_is_played_again_and_refused(damage):
-    state = played().state()
-    damage(state)
-    with pytest.raises(ValueError, match="other observations"):
-        Session.resume(EpisodeEnv(bundled(), budget=9), state)
-
-
-def test_a_remembered_state_needs_the_same_settings():
-    state = played().state()
-    with pytest.raises(ValueError, match="budget=9, not 15"):
-        Session.resume(EpisodeEnv(bundled()), state)
-    with pytest.raises(ValueError, match="no state"):
-        Session.resume(EpisodeEnv(bundled()), {"messages": object()})
+def test_a_state_that_was_changed_is_played_again_and_refused():
+    for damage in DAMAGES:
+        state = played().state()
+        damage(state)
+        with pytest.raises(ValueError, match="other observations"):
+            Session.resume(EpisodeEnv(bundled(), budget=9), state)
+    for state, says in ((played().state(), "budget=9, not 15"), ({"messages": object()}, "no state")):
+        with pytest.raises(ValueError, match=says):
+            Session.resume(EpisodeEnv(bundled()), state)
 
 
 def test_what_is_remembered_has_bounds_and_ends_with_its_questions(monkeypatch):

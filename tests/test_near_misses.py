@@ -3,6 +3,7 @@
 from itertools import islice
 
 import pytest
+from databases import memory
 from tables import cases
 
 from sql_env.database.database import Database, build_database
@@ -32,29 +33,22 @@ FIRST = "Ada Bo Cleo Dag Eva Finn Gro Hans Ida Jon Kai Lea Max Nora Odd Pia".spl
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    regions = [(i, f"Region {i}", "NS"[i % 2]) for i in range(1, 9)]
     clubs = [(1, "Tennis", "Oslo", 1), (2, "Chess", "Moss", 2), (3, "Rowing", "Oslo", 3)]
     others = ("Chess", "Judo", "Golf", "Skiing", "Go")
     clubs += [(i, name, TOWNS[i % 3], i % 8 + 1) for i, name in enumerate(others, 4)]
-    members = [
-        (i, i % 8 + 1, f"{FIRST[i % 16]}", f"{FIRST[i % 16]}son{i}", STREETS[i % 4], ROLES[i % 3], i)
-        for i in range(1, 31)
-    ]
-    rows = {"region": regions, "club": clubs, "member": members}
+    names = [FIRST[i % 16] for i in range(31)]
+    members = [(i, i % 8 + 1, names[i], f"{names[i]}son{i}", STREETS[i % 4], ROLES[i % 3], i) for i in range(1, 31)]
+    rows = {"region": [(i, f"Region {i}", "NS"[i % 2]) for i in range(1, 9)], "club": clubs, "member": members}
     return build_database(tmp_path_factory.mktemp("near") / "near.sqlite", SCHEMA, rows)
 
 
-HONEST = cases("near_misses_honest")
-WRONG = cases("near_misses_wrong")
-
-
-@pytest.mark.parametrize("gold, other", HONEST)
+@pytest.mark.parametrize("gold, other", cases("near_misses_honest"))
 def test_a_name_that_one_row_has_may_be_taken_for_one_row(path, gold, other):
     for seed in range(3):
         assert judge_evidence(gold, Database(path), other, seed=seed).correct, seed
 
 
-@pytest.mark.parametrize("gold, other", WRONG)
+@pytest.mark.parametrize("gold, other", cases("near_misses_wrong"))
 def test_what_nearly_meets_gold_refutes(path, gold, other):
     for seed in range(3):
         assert judge_evidence(gold, Database(path), other, seed=seed).reason == "differs", seed
@@ -68,29 +62,20 @@ def test_groups_that_lack_one_literal_are_found(path):
     assert sum(judge_evidence(gold, db, wrong, seed=s).correct for s in seeds) <= 2
 
 
-@pytest.mark.parametrize(
-    "text, near",
-    [
+def test_a_text_with_a_number_varies_at_both_ends_and_keeps_its_sign():
+    "And the first values of a form are the same ones."
+    for text, near in (
         ("7 Harbour Street", {"8 Harbour Street", "6 Harbour Street", "7 Harbour Streetx"}),
         ("Club 07", {"Club 08", "Club 06", "xClub 07"}),
         ("10:30 am", {"10:31 am", "10:29 am"}),
         ("12 September", {"13 September", "11 September", "12 Septembe"}),
-    ],
-)
-def test_a_text_with_a_number_and_words_varies_at_both_ends(text, near):
-    assert near <= {*possible_values(["some other text"], "text", [text])[1]}
-
-
-def test_a_number_with_its_sign_keeps_its_form():
+    ):
+        assert near <= {*possible_values(["some other text"], "text", [text])[1]}
     near = possible_values(["10.5%", "3.2%"], "text", ["4.5%"])[1]
     assert {*near} == {"4.5%", "4.6%", "4.4%", "4.7%", "4.3%"}
-
-
-def test_the_first_values_of_a_form_are_the_same_ones():
     for value in ("Oslo", "Club 07", "OSL", 3, 3.5, "2020-01-02"):
-        unlike, found = Unlike([value]), []
-        for _ in range(60):  # more than are kept
-            found.append(unlike.another(value))
+        unlike = Unlike([value])
+        found = [unlike.another(value) for _ in range(60)]  # more than are kept
         expected = [v for v in dict.fromkeys(islice(_values_like(value), 70)) if v != value][:60]
         assert found == expected and list(map(type, found)) == list(map(type, expected))
 
@@ -111,30 +96,20 @@ def test_mutants_beyond_a_literal(sql, added):
     assert {text.partition("WHERE ")[2] for _, text in new} == added
 
 
-@pytest.mark.parametrize(
-    "sql, once",
-    [
-        ("SELECT a FROM t WHERE b = 1", True),
-        ("SELECT a FROM t WHERE b = (SELECT max(b) FROM t)", False),
-        ("SELECT t.a FROM t JOIN u ON t.a = u.a", False),
-        ("SELECT a FROM t UNION SELECT a FROM t", False),
-    ],
-)
-def test_reading_one_table_once(sql, once):
-    assert reads_once(sql) is once
-
-
-def test_what_is_called_a_name():
+def test_reading_one_table_once_and_what_is_called_a_name():
+    assert reads_once("SELECT a FROM t WHERE b = 1")
+    assert not reads_once("SELECT a FROM t WHERE b = (SELECT max(b) FROM t)")
+    assert not reads_once("SELECT t.a FROM t JOIN u ON t.a = u.a")
+    assert not reads_once("SELECT a FROM t UNION SELECT a FROM t")
     columns = "name club_name CName Title first_name last_name type_code motto id".split()
     assert [c for c in columns if _is_name(c)] == ["name", "club_name", "CName", "Title"]
 
 
 def test_tables_that_gold_does_not_read_are_filled_once(path, monkeypatch):
     "Their rows are those of all instances, unless they hold what gold names."
-    inserted: list[str] = []
-    insert = ScratchDatabase.insert
+    inserted, insert = [], ScratchDatabase.insert
     monkeypatch.setattr(
-        ScratchDatabase, "insert", lambda self, sql, rows: (inserted.append(sql), insert(self, sql, rows))
+        ScratchDatabase, "insert", lambda self, sql, rows: inserted.append(sql) or insert(self, sql, rows)
     )
 
     def times(gold, table):
@@ -144,22 +119,11 @@ def test_tables_that_gold_does_not_read_are_filled_once(path, monkeypatch):
         return sum(f'INTO "{table}"' in sql for sql in inserted), v
 
     filled, v = times("SELECT count(*) FROM member WHERE role = 'Guest'", "club")
-    assert filled == 1
-    images = {tuple(rows_of(image, "club")) for image in v.images}
-    assert len(images) == 1 and len(images.pop()) >= 8
+    images = {tuple(memory(image).execute("SELECT * FROM club")) for image in v.images}
+    assert filled == len(images) == 1 and len(images.pop()) >= 8
     assert times("SELECT last FROM member WHERE club_id = 3", "club")[0] >= 20
     assert times("SELECT town FROM club", "region")[0] == 1
     assert times("SELECT town FROM club", "club")[0] >= 20
-
-
-def rows_of(image, table):
-    scratch = ScratchDatabase()
-    scratch.load(image)
-    return scratch.run(f"SELECT * FROM {table}")
-
-
-def candidates(*killed):
-    return iter([selection._Candidate(b"", [(1,)], None, frozenset(k)) for k in killed])
 
 
 @pytest.mark.parametrize(
@@ -173,5 +137,6 @@ def candidates(*killed):
     ],
 )
 def test_the_search_is_longer_while_a_mutant_is_left_that_differs(different, killers, n):
-    stream = candidates(*({killers[i]} if i in killers else set() for i in range(100)))
+    killed = (frozenset({killers[i]} if i in killers else ()) for i in range(100))
+    stream = (selection._Candidate(b"", [(1,)], None, k) for k in killed)
     assert len(selection._gather(stream, 20, frozenset(different))) == n

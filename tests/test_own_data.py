@@ -1,5 +1,6 @@
 "Questions of your own: from JSONL, CSV and Excel, with several right queries; what is said where nothing fits."
 
+import datetime as dt
 import json
 import shutil
 
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 from sql_env import EpisodeEnv, SourceError
 from sql_env.cli import app
 from sql_env.database.database import Database, build_database
+from sql_env.questions.question_set import save_question_set
 from sql_env.sources import files, loading
 from sql_env.sources.loading import load, load_batches
 from sql_env.sources.tables import import_files
@@ -30,11 +32,9 @@ def harbour(tmp_path):
 def write(folder, form, head, rows):
     "A file of questions in a form."
     if form == "jsonl":
-        lines = [json.dumps(dict(zip(head, row))) for row in rows]
-        (folder / "asked.jsonl").write_text("\n".join(lines))
+        (folder / "asked.jsonl").write_text("\n".join(json.dumps(dict(zip(head, row))) for row in rows))
     elif form == "xlsx":
-        openpyxl = pytest.importorskip("openpyxl", reason="pip install 'sql_env[data]'")
-        book = openpyxl.Workbook()
+        book = pytest.importorskip("openpyxl", reason="pip install 'sql_env[data]'").Workbook()
         for row in (head, *rows):
             book.active.append(list(row))
         book.save(folder / "asked.xlsx")
@@ -57,14 +57,11 @@ def test_questions_come_from_tables_as_from_jsonl(harbour, form, head):
     assert [q.question_id for q in found] == [f"{harbour.name}-0001", f"{harbour.name}-0002"]
 
 
-def test_a_table_may_give_answers_and_ids(harbour):
-    write(harbour, "csv", ("id", "question", "answer"), [(7, "How many?", 3), ("a", "Who?", "Orca")])
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_table_may_give_answers_and_ids_and_mistakes_name_the_line(harbour, form):
+    write(harbour, form, ("id", "question", "answer"), [("7", "How many?", 3), ("a", "Who?", "Orca")])
     found = load("folder", harbour)
     assert [(q.question_id, q.gold_answer) for q in found] == [("7", ((3,),)), ("a", (("Orca",),))]
-
-
-@pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_mistakes_name_the_line(harbour, form):
     write(harbour, form, ("question", "sql", "colour"), [("How many?", "SELECT 1", "blue")])
     line = 2 if form == "csv" else 1
     with pytest.raises(SourceError, match=f"asked.{form}, line {line}: unknown field 'colour'"):
@@ -86,12 +83,11 @@ def played(env, sql):
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_several_queries_may_be_right(harbour, form):
+def test_several_queries_may_be_right(harbour, form, tmp_path_factory):
     "On ada7898 a list was refused: field 'gold_sql' is missing or not text."
-    head = ("question", "sql") if form == "jsonl" else ("question", "sql", "sql_2")
-    row = ("Who has 12?", TWO) if form == "jsonl" else ("Who has 12?", *TWO)
+    head, row = ("question", "sql"), ("Who has 12?", TWO)
     if form == "csv":
-        row = tuple(f'"{part}"' for part in row)
+        head, row = ("question", "sql", "sql_2"), tuple(f'"{part}"' for part in ("Who has 12?", *TWO))
     write(harbour, form, head, [row])
     [q] = found = load("folder", harbour)
     assert q.other_golds == (TWO[1],) and q.other_answers == (((1, "Sea Fox"), (3, "Bora")),)
@@ -99,15 +95,7 @@ def test_several_queries_may_be_right(harbour, form):
     assert [played(env, sql) for sql in TWO] == [(True, True)] * 2
     assert played(env, "SELECT id, name FROM ship WHERE crew > 7") == (True, False)
     assert played(env, "SELECT crew FROM ship") == (False, False)
-
-
-def test_a_set_with_several_queries_is_saved_and_loaded(harbour, tmp_path_factory):
-    from sql_env.questions.question_set import save_question_set
-
-    write(harbour, "jsonl", ("question", "sql"), [("Who has 12?", TWO)])
-    saved = save_question_set(load("folder", harbour), tmp_path_factory.mktemp("saved"))
-    [q] = load("folder", saved)
-    assert q == load("folder", harbour)[0]
+    assert [*load("folder", save_question_set(found, tmp_path_factory.mktemp("saved")))] == [q]
 
 
 def test_a_line_without_a_database_is_told_which_there_are(harbour):
@@ -119,25 +107,19 @@ def test_a_line_without_a_database_is_told_which_there_are(harbour):
         load("folder", harbour)
 
 
-def test_a_further_query_that_fails_sets_the_question_aside(harbour):
+def test_all_reasons_are_told_where_nothing_can_be_played(harbour):
+    "On ada7898: there are no questions to play."
     write(harbour, "jsonl", ("question", "sql"), [("Who?", [TWO[0], "SELECT nam FROM ship"])])
     found = load("folder", harbour)
     assert not len(found)
     assert found.quarantined[0].reason("error").startswith("Query 2: no such column: nam")
-
-
-def test_all_reasons_are_told_where_nothing_can_be_played(harbour):
-    "On ada7898: there are no questions to play."
+    (harbour / "asked.jsonl").unlink()
     rows = [*[(f"{i}?", "SELECT nam FROM ship") for i in range(2)], ("None?", "SELECT 1 WHERE 0")]
     write(harbour, "csv", ("question", "sql"), rows)
     with pytest.raises(ValueError) as caught:
         EpisodeEnv(load("folder", harbour))
-    said = str(caught.value)
-    assert "2 x error, no such column: nam" in said
-    assert "1 x empty, gold has no rows" in said
-
-
-# Import
+    assert "2 x error, no such column: nam" in str(caught.value)
+    assert "1 x empty, gold has no rows" in str(caught.value)
 
 
 @pytest.fixture
@@ -155,28 +137,21 @@ def described(path, table):
 
 def test_keys_and_references_are_proposed_and_declared_if_confirmed(sheets, tmp_path):
     asked = []
-    path = import_files(sheets, tmp_path / "no", confirm=lambda found: asked.extend(found))
+    path = import_files(sheets, tmp_path / "no", confirm=asked.extend)
     wanted = ["ships.id is the key", "visits.ship_id refers to ships.id", "visits.home_ship_id refers to ships.id"]
     assert asked == wanted and "key" not in described(path, "ships")
     path = import_files(sheets, tmp_path / "yes", confirm=lambda found: True)
     assert "id INTEGER, primary key" in described(path, "ships")
-    assert "ship_id INTEGER, references ships.id" in described(path, "visits")
-    assert "home_ship_id INTEGER, references ships.id" in described(path, "visits")
-
-
-@pytest.mark.parametrize("text", ["id;name\n1;a\n1;b\n", "id;name\n1;a\n;b\n", "size;name\n1;a\n2;b\n"])
-def test_no_key_is_proposed_that_values_or_names_speak_against(tmp_path, text):
-    (tmp_path / "t.csv").write_text(text)
-    asked = []
-    import_files([tmp_path / "t.csv"], tmp_path / "out", confirm=lambda found: asked.extend(found))
-    assert asked == []
-
-
-def test_a_column_with_other_values_is_no_reference(sheets, tmp_path):
+    for name in ("ship_id", "home_ship_id"):
+        assert f"{name} INTEGER, references ships.id" in described(path, "visits")
     sheets[1].write_text("ship_id;day\n1;2024-05-01\n9;2024-05-02\n")
-    asked = []
-    import_files(sheets, tmp_path / "out", confirm=lambda found: asked.extend(found))
-    assert asked == ["ships.id is the key"]
+    asked.clear()
+    import_files(sheets, tmp_path / "out", confirm=asked.extend)
+    assert asked == ["ships.id is the key"], "a column with other values is no reference"
+    for n, text in enumerate(["id;name\n1;a\n1;b\n", "id;name\n1;a\n;b\n", "size;name\n1;a\n2;b\n"]):
+        (tmp_path / f"t{n}.csv").write_text(text)
+        import_files([tmp_path / f"t{n}.csv"], tmp_path / f"out{n}", confirm=asked.extend)
+    assert asked == ["ships.id is the key"], "values or names speak against another one"
 
 
 def test_decimal_commas_are_told_and_read_on_demand(sheets, tmp_path):
@@ -186,20 +161,13 @@ def test_decimal_commas_are_told_and_read_on_demand(sheets, tmp_path):
     assert len(told) == 1 and "ships.csv, column price" in told[0] and "'12,50'" in told[0]
     assert Database(path).query("SELECT price FROM ships").rows == [("12,50",), ("1.200,00",)]
     path = import_files(sheets, tmp_path / "b", decimal_comma=True, tell=told.append)
-    assert len(told) == 1
     assert Database(path).query("SELECT price FROM ships").rows == [(12.5,), (1200.0,)]
-
-
-def test_texts_with_commas_are_no_numbers(tmp_path):
     (tmp_path / "t.csv").write_text('a\n"1,2,3"\n"Smith, J."\n')
-    told = []
     import_files([tmp_path / "t.csv"], tmp_path / "out", decimal_comma=True, tell=told.append)
-    assert told == []
+    assert len(told) == 1, "texts with commas are no numbers"
 
 
 def test_excel_sheets_become_tables(tmp_path):
-    import datetime as dt
-
     openpyxl = pytest.importorskip("openpyxl", reason="pip install 'sql_env[data]'")
     book = openpyxl.Workbook()
     book.active.title = "ship"
@@ -227,32 +195,22 @@ def test_the_command_shows_what_it_found(sheets, tmp_path):
     assert "primary key" in described(tmp_path / "b" / "b.sqlite", "ships")
 
 
-# Published sets that are not whole
-
-
-def test_kaggledbqa_without_its_databases_says_so(tmp_path):
-    "On ada7898: every question was left out, or no examples were found."
-    (tmp_path / "examples").mkdir()
-    row = dict(question="How many?", query="SELECT count(*) FROM t", db_id="shop")
-    (tmp_path / "examples" / "shop.json").write_text(json.dumps([row]))
-    for root in (tmp_path, tmp_path / "examples"):
-        with pytest.raises(SourceError, match="no SQLite files"):
-            load("kaggledbqa", root)
-
-
-def test_spider_plays_dev_where_there_is_no_train_file(tmp_path):
-    "On ada7898: There is no file train_spider.json."
+def test_spider_plays_dev_where_there_is_no_train_file_and_kaggledbqa_needs_its_databases(tmp_path):
+    "On ada7898: There is no file train_spider.json; every question was left out, or no examples were found."
     folder = tmp_path / "database" / "shop"
     folder.mkdir(parents=True)
     build_database(folder / "shop.sqlite", "CREATE TABLE t (a INTEGER)", {"t": [(1,)]})
-    row = dict(question="How many?", query="SELECT count(*) FROM t", db_id="shop")
-    (tmp_path / "dev.json").write_text(json.dumps([row]))
+    rows = json.dumps([dict(question="How many?", query="SELECT count(*) FROM t", db_id="shop")])
+    (tmp_path / "dev.json").write_text(rows)
     assert [q.split for q in load("spider", tmp_path)] == ["dev"]
     with pytest.raises(SourceError, match="train_spider.json"):
         load("spider", tmp_path, split="train")
-
-
-# Many questions
+    examples = tmp_path / "kaggle" / "examples"
+    examples.mkdir(parents=True)
+    (examples / "shop.json").write_text(rows)
+    for root in (examples.parent, examples):
+        with pytest.raises(SourceError, match="no SQLite files"):
+            load("kaggledbqa", root)
 
 
 @pytest.fixture
@@ -271,16 +229,7 @@ def many(harbour, monkeypatch):
     return harbour
 
 
-def test_processes_load_what_one_loads(many, monkeypatch):
-    monkeypatch.setattr(loading, "_AT_ONCE", 7)
-    one = load("folder", many)
-    (many / "cache" / "results.cache").unlink()
-    two = load("folder", many, workers=2)
-    assert list(one) == list(two) and one.left_out == two.left_out == {"database lost is missing": 1}
-    assert len(two) == 60
-
-
-def test_the_first_batch_reads_no_line_too_many(many, monkeypatch):
+def test_processes_load_what_one_loads_and_the_first_batch_reads_no_line_too_many(many, monkeypatch):
     "On ada7898 `load_batches` made all questions before the first set."
     read = []
     plain = files.question_from_fields
@@ -291,16 +240,12 @@ def test_the_first_batch_reads_no_line_too_many(many, monkeypatch):
     next(shuffled)
     assert len(read) == 10
     assert sum(len(some) for some in [*batches, *shuffled]) == 60 + 60 - 10
-
-
-def test_questions_keep_what_differs_from_the_default():
-    "A third of the memory; on ada7898 each question held all fields."
-    questions = load("bundled")
-    assert max(len(q.__dict__) for q in questions) < 14
-    q = questions[0]
-    changed = q.with_fields(split="", flags=("error",)).with_fields(flags=())
-    assert changed.flags == () and changed.split == "" and "flags" not in changed.__dict__
-    assert changed == q.with_fields(split="") and changed.difficulty == q.difficulty
+    monkeypatch.setattr(loading, "_AT_ONCE", 7)
+    one = load("folder", many)
+    (many / "cache" / "results.cache").unlink()
+    two = load("folder", many, workers=2)
+    assert list(one) == list(two) and one.left_out == two.left_out == {"database lost is missing": 1}
+    assert len(two) == 60
 
 
 def test_lines_of_any_layout_are_read_alike(harbour):
@@ -319,3 +264,10 @@ def test_lines_of_any_layout_are_read_alike(harbour):
         found = load("folder", harbour)
         assert {(q.question_text, q.gold_sql, q.gold_answer) for q in found} == {(question, sql, ((3,),))}
         assert len(found) == len(lines) and all(len(q.__dict__) == 5 for q in found)
+    # questions keep what differs from the default; on ada7898 each held all fields
+    questions = load("bundled")
+    assert max(len(q.__dict__) for q in questions) < 14
+    q = questions[0]
+    changed = q.with_fields(split="", flags=("error",)).with_fields(flags=())
+    assert changed.flags == () and changed.split == "" and "flags" not in changed.__dict__
+    assert changed == q.with_fields(split="") and changed.difficulty == q.difficulty

@@ -2,17 +2,20 @@
 
 import builtins
 import json
+import sys
 from random import Random
 
 import apsw
 import pytest
 import weakened_rules
 from conftest import ROOT
-from deceiving_pairs import DATABASES, PAIRS, SCHEMA, differing, kinds_of_false_proofs
+from deceiving_pairs import DATABASES, PAIRS, SCHEMA, Whole, differing, kinds_of_false_proofs
 from made_rows import made_row
 from tables import cases
 
-from sql_env import EpisodeEnv, load
+from sql_env import EpisodeEnv, OraclePolicy, audit_questions, evaluate, load
+from sql_env.evaluation.audit import _contradicting_golds, equal_golds
+from sql_env.evaluation.logs import read_log
 from sql_env.evaluation.results import EvaluationResult, result_texts
 from sql_env.evaluation.rows import EpisodeResult, _normalized_gold, episode_result
 from sql_env.grading.variants.contents import Comparison, Contents
@@ -21,6 +24,8 @@ from sql_env.proofs.decision import kept_by, prove, prove_on
 from sql_env.proofs.facts import Assumption, all_assumptions, read_facts
 from sql_env.sql.analysis import parse_sql, referenced_tables
 from sql_env.sql.mutants import one_edit_mutants
+from sql_env.view.episode import view_logged, view_trajectory
+from sql_env.view.run import _film_data
 
 SINGERS = """
 CREATE TABLE singer (id INTEGER PRIMARY KEY, name TEXT NOT NULL, age INTEGER, country TEXT);
@@ -63,11 +68,10 @@ def disagreement(gold, sql, facts, assumptions, tries):
     return None
 
 
-@pytest.mark.parametrize("sql, reason", cases("proofs_what_is_not_covered_is_open_with"))  # fmt: skip
+@pytest.mark.parametrize("sql, reason", cases("proofs_what_is_not_covered_is_open_with"))
 def test_what_is_not_covered_is_open_with_the_reason(singers, sql, reason):
     proof = prove(sql, sql + " ", singers, tries=0)
-    assert proof.outcome == "open"
-    assert reason in proof.reason
+    assert proof.outcome == "open" and reason in proof.reason
 
 
 def test_only_needed_assumptions_are_named(singers):
@@ -81,6 +85,13 @@ def test_only_needed_assumptions_are_named(singers):
     with_unknown_age = facts_of(SINGERS + "INSERT INTO singer VALUES (4, 'Di', NULL, NULL)")
     refuted = prove("SELECT count(*) FROM singer", "SELECT count(age) FROM singer", with_unknown_age)
     assert refuted.outcome == "refuted"
+    # an empty table shows nothing
+    facts = facts_of("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER)")
+    assert not prove("SELECT count(*) FROM t", "SELECT count(a) FROM t", facts, tries=0)
+    assert {a.kind for a in all_assumptions(facts) if not a.declared} == {"key"}
+    # proofs are the same each time
+    for gold, sql in EQUAL[:8] + PAIRS[:8]:
+        assert prove(gold, sql, singers, tries=0) == prove(gold, sql, singers, tries=0)
 
 
 def test_a_counterexample_keeps_the_assumptions_and_is_small(singers):
@@ -91,39 +102,7 @@ def test_a_counterexample_keeps_the_assumptions_and_is_small(singers):
     assert len(rows["singer"]) <= 2 and len(rows["song"]) == 2
     assert {song[1] for song in rows["song"]} <= {singer[0] for singer in rows["singer"]}
     assert "gold: " in str(proof.counterexample)
-
-
-KEPT = {
-    "a parent with a computed column": """CREATE TABLE p (k INTEGER PRIMARY KEY, a INTEGER, b AS (a * 2) UNIQUE);
-        INSERT INTO p VALUES (1, 1); INSERT INTO c VALUES (1, 1, 5), (2, 1, 6)""",
-    "a computed key": """CREATE TABLE p (a INTEGER, k INTEGER AS (a * 2) STORED UNIQUE);
-        INSERT INTO p VALUES (1); INSERT INTO c VALUES (1, 2, 5), (2, 2, 6)""",
-    "a key of texts": """CREATE TABLE p (k TEXT PRIMARY KEY);
-        INSERT INTO p VALUES ('1'); INSERT INTO c VALUES (1, 1, 5), (2, 1, 6)""",
-    "a key with another collation": """CREATE TABLE p (k TEXT COLLATE NOCASE PRIMARY KEY);
-        INSERT INTO p VALUES ('1'); INSERT INTO c VALUES (1, 1, 5), (2, 1, 6)""",
-}
-CHILD = "CREATE TABLE c (id INTEGER PRIMARY KEY, k INTEGER REFERENCES p(k), v INTEGER NOT NULL CHECK (abs(v) < 9));"
-
-
-@pytest.mark.parametrize("parent", KEPT)
-def test_a_counterexample_keeps_what_sqlite_checks(parent):
-    for gold, sql in (("v = 5", "v IN (5, 6)"), ("k > 1", "k >= 1"), ("id < 0", "id < -1")):
-        texts = [f"SELECT v FROM c WHERE {condition}" for condition in (gold, sql)]
-        found = prove(*texts, facts_of(CHILD + KEPT[parent])).counterexample
-        con = apsw.Connection(":memory:")
-        con.execute(CHILD + KEPT[parent].partition("INSERT")[0])
-        for table, rows in found.tables.items() if found else ():
-            for row in rows:
-                marks = ", ".join("?" * len(row))
-                con.execute(f"INSERT INTO {table} ({', '.join(found.columns[table])}) VALUES ({marks})", row)
-        assert not con.execute("PRAGMA foreign_key_check").fetchall()
-        assert found or parent != "a parent with a computed column"
-        kinds = {row[0] for row in con.execute("SELECT typeof(k) FROM c")}
-        assert kinds <= {"integer", "null"} and (not found or Comparison(*texts).differ(Whole(con)))
-
-
-def test_a_counterexample_keeps_the_kinds_of_values_of_a_table_that_is_only_referred_to():
+    # and the kinds of values of a table that is only referred to
     facts = facts_of("""CREATE TABLE p (k INTEGER PRIMARY KEY, n NUMERIC, y);
         CREATE TABLE c (id INTEGER PRIMARY KEY, k INTEGER NOT NULL REFERENCES p(k), v INTEGER);
         INSERT INTO p VALUES (1, 5, 2), (2, 2.5, 3); INSERT INTO c VALUES (1, 1, 5), (2, 1, 6)""")
@@ -134,15 +113,36 @@ def test_a_counterexample_keeps_the_kinds_of_values_of_a_table_that_is_only_refe
             assert isinstance(n, (int, float)) and isinstance(y, int)
 
 
-def test_proofs_are_the_same_each_time(singers):
-    for gold, sql in EQUAL[:8] + PAIRS[:8]:
-        first, again = (prove(gold, sql, singers, tries=0) for _ in range(2))
-        assert first == again
+KEPT = {  # a parent, and rows of it and of the child
+    "a computed column": ("(k INTEGER PRIMARY KEY, a INTEGER, b AS (a * 2) UNIQUE)", "(1, 1)", 1),
+    "a computed key": ("(a INTEGER, k INTEGER AS (a * 2) STORED UNIQUE)", "(1)", 2),
+    "a key of texts": ("(k TEXT PRIMARY KEY)", "('1')", 1),
+    "a key with another collation": ("(k TEXT COLLATE NOCASE PRIMARY KEY)", "('1')", 1),
+}
+CHILD = "CREATE TABLE c (id INTEGER PRIMARY KEY, k INTEGER REFERENCES p(k), v INTEGER NOT NULL CHECK (abs(v) < 9));"
+
+
+@pytest.mark.parametrize("parent", KEPT)
+def test_a_counterexample_keeps_what_sqlite_checks(parent):
+    columns, row, key = KEPT[parent]
+    schema = f"{CHILD} CREATE TABLE p {columns};"
+    facts = facts_of(f"{schema} INSERT INTO p VALUES {row}; INSERT INTO c VALUES (1, {key}, 5), (2, {key}, 6)")
+    for gold, sql in (("v = 5", "v IN (5, 6)"), ("k > 1", "k >= 1"), ("id < 0", "id < -1")):
+        texts = [f"SELECT v FROM c WHERE {condition}" for condition in (gold, sql)]
+        found = prove(*texts, facts).counterexample
+        con = apsw.Connection(":memory:")
+        con.execute(schema)
+        for table, rows in found.tables.items() if found else ():
+            for row in rows:
+                marks = ", ".join("?" * len(row))
+                con.execute(f"INSERT INTO {table} ({', '.join(found.columns[table])}) VALUES ({marks})", row)
+        assert not con.execute("PRAGMA foreign_key_check").fetchall()
+        assert found or parent != "a computed column"
+        kinds = {row[0] for row in con.execute("SELECT typeof(k) FROM c")}
+        assert kinds <= {"integer", "null"} and (not found or Comparison(*texts).differ(Whole(con)))
 
 
 def test_without_the_solver_nothing_is_proved_that_needs_it(singers, monkeypatch):
-    import sys
-
     original = builtins.__import__
 
     def without(name, *args, **kwargs):
@@ -157,7 +157,6 @@ def test_without_the_solver_nothing_is_proved_that_needs_it(singers, monkeypatch
     assert proof.outcome == "open" and 'pip install "sql_env[prove]"' in proof.reason
 
 
-# ---- soundness
 @pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("is_tested", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_no_kind_of_false_proof_is_left(is_tested, step, monkeypatch):
@@ -173,21 +172,17 @@ def test_no_kind_of_false_proof_is_left(is_tested, step, monkeypatch):
             assert not proof, (pair["kind"], gold, sql, proof.words)
 
 
-ENDS = [  # infinity less itself is NULL, and a column of integers may hold -2^63 as a real number too
-    ("SELECT id FROM v1 WHERE c - c IS NULL", "SELECT id FROM v1 WHERE c IS NULL"),
-    ("SELECT sum(c) IS NULL FROM v1", "SELECT count(c) = 0 FROM v1"),
-    ("SELECT a, typeof(a) FROM v1 GROUP BY a", "SELECT DISTINCT a, typeof(a) FROM v1"),
-]
-
-
-@pytest.mark.parametrize("gold, sql", ENDS)
-def test_what_fails_at_the_ends_of_numbers_names_them(gold, sql):
-    con, _ = kinds_of_false_proofs()
-    proof = prove(gold, sql, read_facts(con), tries=0)
-    assert "exact" in {a.kind for a in proof.assumptions} and "2^63" in proof.words
-
-
-def test_no_proof_is_about_texts_that_are_sorted_by_the_bytes_of_utf_16():
+def test_what_fails_at_the_ends_of_numbers_names_them():
+    "Infinity less itself is NULL, and a column of integers may hold -2^63 as a real number too."
+    facts = read_facts(kinds_of_false_proofs()[0])
+    for gold, sql in (
+        ("SELECT id FROM v1 WHERE c - c IS NULL", "SELECT id FROM v1 WHERE c IS NULL"),
+        ("SELECT sum(c) IS NULL FROM v1", "SELECT count(c) = 0 FROM v1"),
+        ("SELECT a, typeof(a) FROM v1 GROUP BY a", "SELECT DISTINCT a, typeof(a) FROM v1"),
+    ):
+        proof = prove(gold, sql, facts, tries=0)
+        assert "exact" in {a.kind for a in proof.assumptions} and "2^63" in proof.words
+    # no proof is about texts that are sorted by the bytes of UTF-16
     con = apsw.Connection(":memory:")
     con.pragma("encoding", "UTF-16le")
     con.execute("CREATE TABLE t (b TEXT); INSERT INTO t VALUES ('a'), ('\u0100'), ('b')")
@@ -196,18 +191,7 @@ def test_no_proof_is_about_texts_that_are_sorted_by_the_bytes_of_utf_16():
     assert not prove(gold, f"{gold} AND b > 'a'", read_facts(con), tries=0)
 
 
-REFERENCES = [  # the key, the column that refers to it, and whether what refers is then found by plain `=`
-    ("TEXT", "", False),
-    ("TEXT", "INTEGER", False),
-    ("TEXT COLLATE NOCASE", "TEXT", False),
-    ("REAL", "INTEGER", False),
-    ("TEXT", "VARCHAR(3)", True),
-    ("INTEGER", "", True),
-    ("INTEGER", "TEXT", True),
-]
-
-
-@pytest.mark.parametrize("of, own, is_found", REFERENCES)
+@pytest.mark.parametrize("of, own, is_found", cases("proofs_references"))
 def test_a_foreign_key_counts_where_sqlite_finds_the_parent_by_equality(of, own, is_found):
     "SQLite looks for the parent with the parent's affinity and collation, and `=` with those of both."
     con = facts_of(f"""CREATE TABLE p (k {of} PRIMARY KEY);
@@ -215,16 +199,6 @@ def test_a_foreign_key_counts_where_sqlite_finds_the_parent_by_equality(of, own,
         INSERT INTO p VALUES ('5'), ('7'); INSERT INTO c VALUES (1, '7')""")
     proof = prove("SELECT c.id FROM c, p WHERE p.k = c.k", "SELECT id FROM c WHERE k IS NOT NULL", con, tries=0)
     assert (proof.outcome == "proved") is is_found
-
-
-class Whole:
-    "A database as the judge of differences asks for it."
-
-    def __init__(self, con):
-        self.con = con
-
-    def run(self, sql):
-        return self.con.execute(sql).fetchall()
 
 
 def test_each_of_these_pairs_differs():
@@ -245,6 +219,13 @@ def test_a_refuted_proof_is_open_and_reported(singers, monkeypatch, caplog):
     proof = prove("SELECT age FROM singer", "SELECT age + 1 FROM singer", singers, tries=0)
     assert proof.outcome == "open" and proof.reason == "a proof was found, and a test refutes it"
     assert "please report it: SELECT age FROM singer" in caplog.text
+    caplog.clear()
+    gold = "SELECT id FROM singer WHERE length(name) > 500"  # has always the same rows
+    proof = prove(gold, f"{gold} AND age = 30", singers, tries=0)
+    assert proof.outcome == "open" and proof.reason == "it could not be tested"
+    assert "please report it" not in caplog.text
+    proof = prove(MOST.format("", 1), MOST.format("", 1).replace("DESC", "ASC"), singers, tries=0)
+    assert proof.outcome == "open" and "please report it" in caplog.text, "databases without ties still refute"
 
 
 MOST = "SELECT {}country FROM singer GROUP BY country ORDER BY count(*) DESC LIMIT {}"
@@ -257,119 +238,71 @@ def test_a_proof_is_tested_on_what_keeps_its_assumption_on_ties(singers, gold, s
     assert proof.outcome == "proved if" and proof.left_out > 0
     assert "no_ties" in {a.kind for a in proof.assumptions} and not caplog.text
     assert not prove(MOST.format(gold, limit), MOST.format(sql, 3), singers, tries=0)
+    last = "SELECT name FROM singer WHERE id = (SELECT max(id) FROM singer)"
+    proof = prove("SELECT name FROM singer ORDER BY id DESC LIMIT 1", last, singers)
+    assert proof.outcome == "proved" and proof.left_out == 0, "without such an assumption no database is left out"
 
 
-def test_a_proof_without_an_assumption_on_ties_leaves_no_database_out(singers):
-    gold = "SELECT name FROM singer ORDER BY id DESC LIMIT 1"
-    proof = prove(gold, "SELECT name FROM singer WHERE id = (SELECT max(id) FROM singer)", singers)
-    assert proof.outcome == "proved" and proof.left_out == 0
-
-
-def test_databases_without_ties_still_refute(singers, monkeypatch, caplog):
-    monkeypatch.setattr(decision.Prover, "equal", lambda *args: True)
-    proof = prove(MOST.format("", 1), MOST.format("", 1).replace("DESC", "ASC"), singers, tries=0)
-    assert proof.outcome == "open" and "please report it" in caplog.text
-
-
-def test_what_has_always_the_same_rows_is_not_tested(singers, monkeypatch):
-    monkeypatch.setattr(decision.Prover, "equal", lambda *args: True)
-    gold = "SELECT id FROM singer WHERE length(name) > 500"
-    proof = prove(gold, f"{gold} AND age = 30", singers, tries=0)
-    assert proof.outcome == "open" and proof.reason == "it could not be tested"
-
-
-@pytest.mark.parametrize(
-    "gold, sql",
-    [
+def test_a_difference_is_looked_for_where_no_proof_is(singers):
+    many = "SELECT singer_id FROM song GROUP BY 1 HAVING count(*) > {}"
+    for gold, sql in (
         ("SELECT name FROM singer NATURAL JOIN song", "SELECT name FROM singer"),
         ("SELECT group_concat(id) FROM singer", "SELECT group_concat(id) FROM singer WHERE age > 5"),
-        (
-            "SELECT singer_id FROM song GROUP BY 1 HAVING count(*) > 39",
-            "SELECT singer_id FROM song GROUP BY 1 HAVING count(*) > 40",
-        ),
-    ],
-)
-def test_a_difference_is_looked_for_where_no_proof_is(singers, gold, sql):
-    assert prove(gold, sql, singers).outcome == "refuted"
+        (many.format(39), many.format(40)),
+    ):
+        assert prove(gold, sql, singers).outcome == "refuted", gold
+    natural = "SELECT song.id FROM song NATURAL JOIN singer"
+    assert prove(natural, "SELECT song.id FROM song JOIN singer USING (id)", singers)
 
 
-def test_a_natural_join_is_read(singers):
-    proof = prove(
-        "SELECT song.id FROM song NATURAL JOIN singer", "SELECT song.id FROM song JOIN singer USING (id)", singers
-    )
-    assert proof
-
-
-TEXTS = """CREATE TABLE t (id INTEGER PRIMARY KEY, x);
-    INSERT INTO t VALUES (1, '5'), (2, 'a'), (3, NULL);"""
-ONLY_TEXT = [
-    ("SELECT id FROM t WHERE x > 7", "SELECT id FROM t WHERE x IS NOT NULL"),
-    ("SELECT id FROM t WHERE x IN (5, 'a')", "SELECT id FROM t WHERE x = 'a'"),
-]
-
-
-@pytest.mark.parametrize("gold, sql", ONLY_TEXT)
+@pytest.mark.parametrize("gold, sql", [("x > 7", "x IS NOT NULL"), ("x IN (5, 'a')", "x = 'a'")])
 def test_that_a_column_holds_only_text_is_a_fact_to_grant(gold, sql):
-    proof = prove(gold, sql, facts_of(TEXTS))
+    gold, sql = f"SELECT id FROM t WHERE {gold}", f"SELECT id FROM t WHERE {sql}"
+    texts = "CREATE TABLE t (id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, '5'), (2, 'a'), (3, NULL);"
+    proof = prove(gold, sql, facts_of(texts))
     assert proof.outcome == "proved if" and "t.x holds only text, as in the data" in proof.words
     assert proof.conditions == (Assumption("holds", "t", ("x",), ("text",)),)
     con = apsw.Connection(":memory:")
-    con.execute(f"{TEXTS} INSERT INTO t VALUES (4, 5)")
+    con.execute(f"{texts} INSERT INTO t VALUES (4, 5)")
     assert Comparison(gold, sql).differ(Whole(con))
     assert prove(gold, sql, read_facts(con)).outcome == "refuted"
 
 
-def test_an_empty_table_shows_nothing():
-    facts = facts_of("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER)")
-    assert not prove("SELECT count(*) FROM t", "SELECT count(a) FROM t", facts, tries=0)
-    assert {a.kind for a in all_assumptions(facts) if not a.declared} == {"key"}
+def some(form, n, gap=" "):
+    return gap.join(form.format(i, i % 7, i % 5) for i in range(n))
 
 
+WHENS = some("WHEN 'm{0}' THEN {0}", 12)
 BOUNDED = {
-    "CASE of 30 branches": "SELECT max(CASE {} END) FROM singer".format(
-        " ".join(f"WHEN age = {n} THEN {n % 7}" for n in range(30))
-    ),
-    "CASE in WHERE": "SELECT name FROM singer WHERE CASE {} END = 2".format(
-        " ".join(f"WHEN age > {n} THEN {n % 5}" for n in range(30))
-    ),
-    "CASE in ORDER BY": "SELECT name FROM singer ORDER BY CASE name {} END LIMIT 1".format(
-        " ".join(f"WHEN 'm{n}' THEN {n}" for n in range(12))
-    ),
-    "IN of 10,000": f"SELECT name FROM singer WHERE age IN ({', '.join(map(str, range(10_000)))})",
-    "500 times OR": f"SELECT name FROM singer WHERE {' OR '.join(f'age = {n}' for n in range(500))}",
-    "12 joins": "SELECT s0.name FROM singer s0 {}".format(
-        " ".join(f"JOIN song s{n} ON s{n}.singer_id = s0.id" for n in range(1, 13))
-    ),
+    "CASE of 30 branches": f"SELECT max(CASE {some('WHEN age = {} THEN {}', 30)} END) FROM singer",
+    "CASE in WHERE": f"SELECT name FROM singer WHERE CASE {some('WHEN age > {0} THEN {2}', 30)} END = 2",
+    "CASE in ORDER BY": f"SELECT name FROM singer ORDER BY CASE name {WHENS} END LIMIT 1",
+    "IN of 10,000": f"SELECT name FROM singer WHERE age IN ({some('{}', 10_000, ', ')})",
+    "500 times OR": f"SELECT name FROM singer WHERE {some('age = {}', 500, ' OR ')}",
+    "12 joins": f"SELECT s.name FROM singer s {some('JOIN song s{0} ON s{0}.singer_id = s.id', 12)}",
     "ten levels": "SELECT id FROM singer WHERE id IN (" * 10 + "SELECT id FROM singer" + ")" * 10,
-    "ten unions": " UNION ".join(f"SELECT name FROM singer WHERE age = {n}" for n in range(10)),
-    "six left joins": "SELECT s0.name FROM singer s0 {}".format(
-        " ".join(f"LEFT JOIN song s{n} ON s{n}.singer_id = s0.id" for n in range(1, 7))
-    ),
+    "ten unions": some("SELECT name FROM singer WHERE age = {}", 10, " UNION "),
+    "six left joins": f"SELECT s.name FROM singer s {some('LEFT JOIN song s{0} ON s{0}.singer_id = s.id', 6)}",
     "a large number": "SELECT name FROM singer WHERE name < '12345678901234567890' AND age < 1e999",
     "a lone surrogate": "SELECT name FROM singer WHERE name = '\ud800'",
 }
 
 
 @pytest.mark.parametrize("name", BOUNDED)
-def test_a_proof_stops_after_a_number_of_steps(singers, name):
-    "The same outcome each time."
-    sql = BOUNDED[name]
-    first, again = (prove(sql, sql + " ", singers, tries=0) for _ in range(2))
-    assert first == again
-
-
-def test_both_attempts_share_the_steps(singers, monkeypatch):
-    asked, original = [], decision.counted
+def test_a_proof_stops_after_a_number_of_steps(singers, name, monkeypatch):
+    "The same outcome each time; both attempts share the steps."
+    sql, asked, original = BOUNDED[name], [], decision.counted
+    first = prove(sql, sql + " ", singers, tries=0)
     monkeypatch.setattr(decision, "counted", lambda steps: asked.append(steps) or original(steps))
-    sql = BOUNDED["12 joins"]
-    proof = prove(sql, f"{sql} ", singers, tries=0)
-    assert proof.reason == "too many steps" and asked == [decision._STEPS]
+    assert prove(sql, sql + " ", singers, tries=0) == first
+    assert name != "12 joins" or first.reason == "too many steps" and asked == [decision._STEPS]
 
 
 def test_each_deceiving_pair_is_shown_to_differ():
     shown = {frozenset((gold, sql)) for gold, sql, _ in differing()}
     assert len(PAIRS) >= 150
     assert [pair for pair in PAIRS if frozenset(pair) not in shown] == []
+    assert all(set(rows) <= set(facts_of(SCHEMA).tables) for rows in DATABASES.values()), "each keeps its own facts"
 
 
 @pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.slow)])
@@ -378,22 +311,12 @@ def test_no_deceiving_pair_is_proved(step):
         assert not prove(gold, sql, facts, tries=0), (gold, sql)
 
 
-def test_each_database_of_the_pairs_keeps_its_own_facts():
-    for rows in DATABASES.values():
-        assert set(rows) <= set(facts_of(SCHEMA).tables)
+MARKS = [[pytest.mark.slow, pytest.mark.full][: 1 + (n % 4 > 0)] for n in range(len(weakened_rules.RULES))]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "number",
-    [pytest.param(n, marks=[] if n % 4 == 0 else [pytest.mark.full]) for n in range(len(weakened_rules.RULES))],
-)
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=marks) for n, marks in enumerate(MARKS) if n)])
 def test_a_weakened_rule_is_caught(number):
     assert weakened_rules.what_catches(number), weakened_rules.RULES[number][0]
-
-
-def test_a_first_weakened_rule_is_caught():
-    assert weakened_rules.what_catches(0), weakened_rules.RULES[0][0]
 
 
 @pytest.mark.slow
@@ -405,73 +328,50 @@ def bundled_golds(step):
     "Every so many gold queries of the bundled databases, each with the facts of its database."
     questions = load("bundled")
     facts = {name: read_facts(apsw.Connection(str(path))) for name, path in questions.databases.items()}
-    for q in sorted(questions, key=lambda q: q.question_id)[::step]:
-        yield facts[q.database_name], q.gold_sql
+    return [(facts[q.database_name], q.gold_sql) for q in sorted(questions, key=lambda q: q.question_id)[::step]]
 
 
-def check_mutants(step, each, tries):
-    "Mutants of gold that are proved agree with it on random databases; returns how many were, and of how many."
+@pytest.mark.parametrize(
+    "step, each, tries, least",
+    [(16, 5, 15, 80), pytest.param(1, 16, 200, 2500, marks=[pytest.mark.slow, pytest.mark.full])],
+)
+def test_mutants_that_are_proved_agree_everywhere(tell, step, each, tries, least):
+    "Mutants of gold that are proved agree with it on random databases."
     proved = asked = 0
     for facts, gold in bundled_golds(step):
         mutants = [sql for _, sql in one_edit_mutants(gold)]
         for sql in Random(gold).sample(mutants, min(each, len(mutants))):
             proof = prove(gold, sql, facts, tries=0)
-            asked += 1
-            if proof:
-                proved += 1
-                for assumptions in (proof.assumptions, all_assumptions(facts)):
-                    assert disagreement(gold, sql, facts, assumptions, tries) is None, (gold, sql)
-    return proved, asked
-
-
-def test_mutants_that_are_proved_agree_everywhere(tell):
-    proved, asked = check_mutants(step=16, each=5, tries=15)
+            asked, proved = asked + 1, proved + bool(proof)
+            for assumptions in (proof.assumptions, all_assumptions(facts)) if proof else ():
+                assert disagreement(gold, sql, facts, assumptions, tries) is None, (gold, sql)
     tell(f"{proved} of {asked} mutants proved equal")
-    assert asked > 80 and proved > 5
+    assert asked > least and proved > 5
 
 
-@pytest.mark.slow
-@pytest.mark.full
-def test_many_mutants_that_are_proved_agree_everywhere(tell):
-    proved, asked = check_mutants(step=1, each=16, tries=200)
-    tell(f"{proved} of {asked} mutants proved equal")
-    assert asked > 2500
-
-
-# ---- pairs by somebody who had not seen the rules
-def blind_pairs():
-    "Schemas, and pairs that look equal, each with rows on which it differs; those of kind `equal` are."
+def blind_pairs(are_equal):
+    "Pairs that look equal with the facts of rows on which they differ; or those that are equal."
     first, *pairs = map(json.loads, (ROOT / "tests" / "data" / "blind_pairs.jsonl").open())
-    return first["schemas"], pairs
-
-
-def facts_of_pair(schemas, pair):
-    return facts_of(";\n".join([*schemas[pair["schema"]], *pair.get("rows", [])]))
+    for pair in pairs:
+        if (pair["kind"] == "equal") == are_equal:
+            script = ";\n".join([*first["schemas"][pair["schema"]], *pair.get("rows", [])])
+            yield pair["kind"], pair["gold"], pair["sql"], script
 
 
 @pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 8))])
 def test_no_blind_pair_is_proved_but_under_a_named_assumption(part):
-    schemas, pairs = blind_pairs()
-    for pair in [p for p in pairs if p["kind"] != "equal"][part::8]:
-        facts = facts_of_pair(schemas, pair)
-        for gold, sql in ((pair["gold"], pair["sql"]), (pair["sql"], pair["gold"])):
+    for kind, *pair, script in [*blind_pairs(False)][part::8]:
+        facts = facts_of(script)
+        for gold, sql in (pair, pair[::-1]):
             proof = prove(gold, sql, facts, tries=0)
             named = {a.kind for a in proof.assumptions} & {"no_ties", "exact"}
-            breaks_one = pair["kind"] in ("order: tie limit", "arith: overflow", "arith: big float")
+            breaks_one = kind in ("order: tie limit", "arith: overflow", "arith: big float")
             assert not proof or (named and breaks_one), (gold, sql, proof)
 
 
 def test_most_blind_pairs_that_are_equal_are_proved():
-    schemas, pairs = blind_pairs()
-    equal = [p for p in pairs if p["kind"] == "equal"]
-    proofs = [prove(p["gold"], p["sql"], facts_of_pair(schemas, p), tries=0) for p in equal]
-    assert len(equal) == 71 and sum(map(bool, proofs)) >= 50
-
-
-@pytest.mark.parametrize("rows", ["singer", "(SELECT * FROM singer UNION ALL SELECT * FROM singer)"])
-def test_row_numbers_among_ties_prove_nothing(singers, rows):
-    sql = f"SELECT name, row_number() OVER (ORDER BY age) FROM {rows}"
-    assert prove(sql, sql, singers, tries=0).outcome == "open"
+    proofs = [prove(gold, sql, facts_of(script), tries=0) for _, gold, sql, script in blind_pairs(True)]
+    assert len(proofs) == 71 and sum(map(bool, proofs)) >= 50
 
 
 def test_gold_is_proved_equal_to_itself():
@@ -481,46 +381,35 @@ def test_gold_is_proved_equal_to_itself():
     assert not any(p.outcome == "refuted" for p in outcomes)
 
 
-# ---- in the loop
-def certified_episode(*queries):
+def certified_episode(sql="SELECT * FROM ({})"):
     "An episode under `certified` that ends with `@last`, and its question."
     questions = load("bundled")
     question = next(q for q in sorted(questions, key=lambda q: q.question_id) if q.gold_sql.count("WHERE") == 1)
     env = EpisodeEnv(questions, verify="certified")
     env.reset(question_id=question.question_id)
-    for sql in queries or (f"SELECT * FROM ({question.gold_sql.rstrip(';')})",):
-        env.step("QUERY", sql.format(gold=question.gold_sql.rstrip(";")))
+    env.step("QUERY", sql.format(question.gold_sql.rstrip(";")))
     return env.step("ANSWER", "@last"), env.episode
 
 
-def test_a_proof_certifies_an_episode():
+def test_a_proof_certifies_an_episode_and_nothing_else_does(monkeypatch):
+    "What is not proved is rewarded all the same; a wrong answer has no certificate."
     last, episode = certified_episode()
     assert last.reward == 1 and episode.judged("certified").reason == "proved"
     result = episode_result(episode)
     assert result.verdicts["certified"].reason == "proved" and result.verdict("certified")
     assert EpisodeResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
-
-
-def test_what_is_not_proved_is_rewarded_all_the_same():
-    last, episode = certified_episode("SELECT * FROM ({gold}) WHERE hex(1) IS NOT NULL OR 1 = 1")
+    last, episode = certified_episode("SELECT * FROM ({}) WHERE hex(1) IS NOT NULL OR 1 = 1")
     assert episode.judged("certified").reason != "refuted"
     assert last.reward == (episode.robust is True)
-
-
-def test_a_wrong_answer_has_no_certificate():
     last, episode = certified_episode("SELECT 'nothing like it'")
     assert last.reward == 0 and episode.judged("certified") == episode.verdict
-
-
-def test_a_kept_proof_costs_nothing(tmp_path):
-    from timeit import timeit
-
+    # a kept proof costs nothing
     questions = load("bundled")
     q = questions[0]
     db = questions.database(q.database_name)
     first = prove_on(db, q.gold_sql, f"{q.gold_sql} ")
+    monkeypatch.setattr(decision, "prove", None)
     assert prove_on(db, q.gold_sql, q.gold_sql) is first
-    assert timeit(lambda: prove_on(db, q.gold_sql, q.gold_sql), number=20) / 20 < 0.005
 
 
 def test_the_bounds_of_an_evaluation():
@@ -534,36 +423,21 @@ def test_the_bounds_of_an_evaluation():
 
 
 def test_what_a_certificate_rests_on_stands_in_log_and_page(tmp_path):
-    from sql_env.evaluation import evaluate
-    from sql_env.evaluation.logs import read_log
-    from sql_env.play import EpisodeEnv
-    from sql_env.policies import OraclePolicy
-    from sql_env.sources import load
-    from sql_env.view.episode import view_logged, view_trajectory
-    from sql_env.view.run import _film_data
-
     qs = load("bundled").sample(4, seed=1)
     log = tmp_path / "run.jsonl"
     evaluate(EpisodeEnv(qs, verify="certified"), OraclePolicy(qs), 4, log=log, progress=False)
     about, trajectories = read_log(log)
-    trajectories = list(trajectories)
-    assert [t.episode.verdicts["certified"].reason for t in trajectories] == ["proved"] * 4
+    assert len(trajectories) == 4
     for t in trajectories:
-        view = view_trajectory(t, qs, about)
-        certified = view.outcome.verdicts["certified"]
-        assert (certified.correct, certified.reason) == (True, "proved")
-        assert certified == t.episode.verdicts["certified"]
+        view, certified = view_trajectory(t, qs, about), t.episode.verdicts["certified"]
+        assert certified == view.outcome.verdicts["certified"] and certified.correct and certified.reason == "proved"
         for shown in (view, view_logged(t, about)):
             parts = _film_data(shown)["steps"][-1].parts
             assert [part.text for part in parts if part.title == "certified"] == ["right: proved"]
-            assert t.episode.verdicts["certified"].detail in [part.text for part in parts]
+            assert certified.detail in [part.text for part in parts]
 
 
 def test_golds_that_are_proved_equal_or_contradict_each_other_are_found():
-    from sql_env.evaluation import audit_questions
-    from sql_env.evaluation.audit import _contradicting_golds, equal_golds
-    from sql_env.sources import load
-
     qs = load("bundled")
     q = next(q for q in qs if "count ( * )" in str(_normalized_gold(q)) and q.gold_answer[0][0] > 1)
     twin = q.with_fields(question_id="twin", gold_sql=f"SELECT * FROM ({q.gold_sql})")
@@ -572,22 +446,14 @@ def test_golds_that_are_proved_equal_or_contradict_each_other_are_found():
     [(alike, proof)] = equal_golds(qs, [q, twin, lucky, wrong])
     assert {q.question_id for q in alike} == {q.question_id, "twin"} and proof
     pairs = _contradicting_golds(qs, [q, twin, lucky, wrong])
-    assert {frozenset((a.question_id, b.question_id)) for a, b, _ in pairs} == {
-        frozenset(pair)
-        for pair in ((q.question_id, "lucky"), (q.question_id, "wrong"), ("twin", "lucky"),
-                     ("twin", "wrong"), ("lucky", "wrong"))
-    }  # fmt: skip
+    apart = [(q.question_id, "lucky"), (q.question_id, "wrong"), ("twin", "lucky"), ("twin", "wrong")]
+    apart = {*map(frozenset, [*apart, ("lucky", "wrong")])}
+    assert {frozenset((a.question_id, b.question_id)) for a, b, _ in pairs} == apart
     report = audit_questions(qs.with_questions([q, twin, lucky]), progress=False)
     flags = {q.question_id: set(q.flags) for q in report.questions}
     assert "equal_gold" in flags["twin"] and "contradicted" not in report.counts().keys() - {"contradicted"}
     assert "contradicted" in flags["lucky"] and "equal_gold" not in flags["lucky"]
-
-
-def test_tasks_with_other_statements_are_no_duplicates():
-    "Tasks have no gold query and no gold rows; what tells them apart are their statements."
-    from sql_env.evaluation.audit import _contradicting_golds, equal_golds
-    from sql_env.sources import load
-
+    # tasks have no gold query and no gold rows; what tells them apart are their statements
     tasks = load("bundled_tasks")
     assert equal_golds(tasks) == _contradicting_golds(tasks) == []
     one = next(q for q in tasks if q.gold_statements)

@@ -4,11 +4,12 @@ import json
 from collections import Counter
 from pathlib import Path
 
-import apsw
 import pytest
-from tables import cases as kept
+from databases import memory
+from tables import alternatives
 
 from sql_env import Database, load
+from sql_env.database.database import build_database
 from sql_env.grading.answers import compare_rows
 from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.grading.variants.robust import judge_evidence
@@ -22,12 +23,6 @@ CREATE TABLE player (player_id INTEGER PRIMARY KEY, name TEXT, nation TEXT, club
                      height INTEGER, active TEXT, weight REAL);
 CREATE TABLE goal (goal_id INTEGER PRIMARY KEY, player_id INTEGER REFERENCES player, minute INTEGER, day TEXT);
 """
-HONEST = kept("robust_alternatives_honest")  # gold, honest alternatives
-WRONG = kept("robust_alternatives_wrong")  # gold, queries that are right on the data by luck
-
-
-def cases(table):
-    return [(gold, other) for gold, others in table for other in others]
 
 
 @pytest.fixture(scope="module")
@@ -40,58 +35,34 @@ def league(tmp_path_factory):
         for i, nation in enumerate(nations, 1)
     ]
     goals = [(i, i % 7 + 1 if i > 5 else 20, i, f"2021-{i % 12 + 1:02}-{i % 28 + 1:02}") for i in range(1, 61)]
-    path = tmp_path_factory.mktemp("league") / "league.sqlite"
-    con = apsw.Connection(str(path))
-    con.execute(SCHEMA)
-    for table, rows in (("club", clubs), ("player", players), ("goal", goals)):
-        con.executemany(f"INSERT INTO {table} VALUES ({','.join('?' * len(rows[0]))})", rows)
-    con.close()
-    return path
+    rows = {"club": clubs, "player": players, "goal": goals}
+    return build_database(tmp_path_factory.mktemp("league") / "league.sqlite", SCHEMA, rows)
 
 
-@pytest.mark.parametrize("gold, other", cases(HONEST))
+@pytest.mark.parametrize("gold, other", alternatives("robust_alternatives_honest"))
 def test_honest_sql_passes(league, gold, other):
     verdict = judge_evidence(gold, Database(league), other)
     assert verdict.correct, verdict
 
 
-@pytest.mark.parametrize("gold, other", cases(WRONG))
+@pytest.mark.parametrize("gold, other", alternatives("robust_alternatives_wrong"))
 def test_wrong_sql_that_the_data_lets_pass_fails(league, gold, other):
     db = Database(league)
     assert compare_rows(db.query(other).rows, db.query(gold).rows, False).correct, "not lucky here"
     assert not judge_evidence(gold, db, other).correct
 
 
-@pytest.mark.parametrize(
-    "gold, other",
-    [
-        ("SELECT max(came) FROM stay", "SELECT came FROM stay ORDER BY date(came) DESC LIMIT 1"),
-        ("SELECT id FROM stay ORDER BY came LIMIT 1", "SELECT id FROM stay ORDER BY substr(came, 1, 10) LIMIT 1"),
-        ("SELECT count(*) FROM stay WHERE came < due", "SELECT count(*) FROM stay WHERE date(came) < date(due)"),
-        (
-            "SELECT count(*) FROM stay WHERE came < due",
-            "SELECT count(*) FROM stay WHERE strftime('%Y-%m', came) < strftime('%Y-%m', due)",
-        ),
-        ("SELECT id FROM stay WHERE code LIKE '5%'", "SELECT id FROM stay WHERE code >= '500' AND code < '600'"),
-    ],
-)
+@pytest.mark.parametrize("gold, other", alternatives("robust_alternatives_cut_off"))
 def test_what_a_query_cuts_off_is_told(tmp_path, gold, other):
     "Times of one day, days of one month and codes of another length are there, though the data has none."
-    con = apsw.Connection(str(tmp_path / "stays.sqlite"))
-    con.execute("CREATE TABLE stay (id INTEGER PRIMARY KEY, came TEXT, due TEXT, code TEXT)")
+    rows = []
     for i in range(1, 16):
         came, due = (f"20{n:02}-{n % 12 + 1:02}-{n % 27 + 1:02} 1{n % 9}:0{n % 7}:00" for n in (i, i + 5 - i % 9))
-        con.execute("INSERT INTO stay VALUES (?, ?, ?, ?)", (i, came, due, str(137 * i % 900 + 100)))
-    con.close()
-    db = Database(tmp_path / "stays.sqlite")
+        rows.append((i, came, due, str(137 * i % 900 + 100)))
+    schema = "CREATE TABLE stay (id INTEGER PRIMARY KEY, came TEXT, due TEXT, code TEXT)"
+    db = Database(build_database(tmp_path / "stays.sqlite", schema, {"stay": rows}))
     assert compare_rows(db.query(other).rows, db.query(gold).rows, False).correct, "not lucky here"
     assert not judge_evidence(gold, db, other).correct
-
-
-def contents(image, sql):
-    con = apsw.Connection(":memory:")
-    con.deserialize("main", image)
-    return con.execute(sql).fetchall()
 
 
 def test_instances_hold_what_the_data_shows(league):
@@ -100,18 +71,16 @@ def test_instances_hold_what_the_data_shows(league):
     variants = build_variants(InstanceGenerator(league), gold)
     countries = Counter()
     for image in variants.images:
-        assert contents(image, "SELECT count(*) FROM player WHERE club_id IS NULL") == [(0,)]
-        assert contents(image, "SELECT (SELECT count(*) FROM player) * (SELECT count(*) FROM club) > 0") == [(1,)]
-        countries.update(value for (value,) in contents(image, "SELECT country FROM club"))
+        con = memory(image)
+        assert con.execute("SELECT count(*) FROM player WHERE club_id IS NULL").get == 0
+        assert con.execute("SELECT (SELECT count(*) FROM player) * (SELECT count(*) FROM club) > 0").get == 1
+        countries.update(value for (value,) in con.execute("SELECT country FROM club"))
     assert set(countries) >= {"Spain", "Spai", "Spainx"}
-
-
-def test_groups_lie_around_the_threshold(league):
-    "Some groups are as large as the number in gold, some one smaller, some one larger."
+    # some groups are as large as the number in gold, some one smaller, some one larger
     gold = "SELECT nation FROM player GROUP BY nation HAVING count(*) > 40"
     sizes = set()
     for image in build_variants(InstanceGenerator(league), gold).images:
-        sizes |= {n for (n,) in contents(image, "SELECT count(*) FROM player GROUP BY nation")}
+        sizes |= {n for (n,) in memory(image).execute("SELECT count(*) FROM player GROUP BY nation")}
     assert {39, 40, 41} <= sizes
 
 

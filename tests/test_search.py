@@ -4,6 +4,7 @@ import pickle
 import re
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import apsw
@@ -12,17 +13,10 @@ from databases import somebody_compiles
 from tables import cases
 
 import sql_env.database.database as database_module
+from sql_env.database import search as searching
 from sql_env.database.catalog import plain_table_names, read_catalog
 from sql_env.database.database import Database, NotBrief, QueryError, build_database
-from sql_env.database.search import (
-    MAX_DOCUMENT_BYTES,
-    MAX_FOUND,
-    SearchIndex,
-    _definition_comments,
-    _split_passages,
-    _split_words,
-    read_documents,
-)
+from sql_env.database.search import MAX_DOCUMENT_BYTES, MAX_FOUND, SearchIndex, read_documents
 from sql_env.evaluation import audit_questions, evaluate, hack_floor
 from sql_env.grading.answers import _text_values
 from sql_env.grading.variants.sandbox import read_schema
@@ -35,6 +29,9 @@ from sql_env.policies import OraclePolicy
 from sql_env.policies.baselines import hacks_for
 from sql_env.questions.question_set import Question, QuestionSet, save_question_set
 from sql_env.sources.loading import load
+from sql_env.view.episode import touched_tables, view_episode
+from sql_env.view.html import render_html
+from sql_env.view.page import episode_html, episode_view_html
 from sql_env.worlds import ManualWorld, world_set, worlds
 from sql_env.worlds.search import WideWorld, rename_words
 
@@ -46,13 +43,14 @@ CREATE TABLE cust_old ( -- customers until 2020
 CREATE TABLE tblShip (shipName TEXT, tonnes REAL);
 CREATE VIEW heavy AS SELECT * FROM tblShip WHERE tonnes > 200;
 CREATE VIRTUAL TABLE notes USING fts5(body)"""
-ROWS = dict(
-    customer_v2=[(1, "Aurora", "Zanzibar"), (2, "Mistral", "Quito")],
-    cust_old=[(1, "Fjord")],
-    tblShip=[("Bora", 80.5), ("Cirrus", 300.0)],
-)
+ROWS = dict(customer_v2=[(1, "Aurora", "Zanzibar"), (2, "Mistral", "Quito")], cust_old=[(1, "Fjord")])
+ROWS["tblShip"] = [("Bora", 80.5), ("Cirrus", 300.0)]
 MANUAL = {"manual.md": "# Rule 4\n\nA client is `gold` from 1,250.5 EUR on.\n\n## Old\n\nUntil 900."}
 SEARCHING = (*ACTIONS, "SEARCH")
+CLUES = dict(
+    runs="SELECT table_name FROM job_runs WHERE outcome = 'ok' AND table_name IN ({}) ORDER BY ended DESC LIMIT 1",
+    moves="SELECT new_table FROM moves WHERE new_table IN ({0}) AND new_table NOT IN (SELECT old_table FROM moves)",
+)
 
 
 @pytest.fixture(scope="module")
@@ -76,18 +74,23 @@ def names(found):
     return [table.name for table in found.tables]
 
 
-# --- what is found
+def looking(db, *moves, **options):
+    "An episode with SEARCH, and what is seen last."
+    episode = Episode(question(), db, actions=SEARCHING, **options)
+    seen = episode.reset()
+    for move in moves:
+        seen = episode.step(*move)
+    return episode, seen
+
+
 @pytest.mark.parametrize("words, first", cases("search_words_find_tables"))
 def test_words_find_tables(db, words, first):
     assert names(db.search(words))[0] == first
 
 
-@pytest.mark.parametrize("words", ["customers", "customer", "Customer's"])
-def test_a_stem_finds_short_and_long_forms(db, words):
-    assert {"customer_v2", "cust_old"} <= {*names(db.search(words))}
-
-
-def test_passages_come_with_their_headings(db):
+def test_a_stem_finds_short_and_long_forms_and_passages_come_with_their_headings(db):
+    for words in ("customers", "customer", "Customer's"):
+        assert {"customer_v2", "cust_old"} <= {*names(db.search(words))}
     found = db.search("gold client")
     assert found.text.split("\n")[0].startswith("manual.md, Rule 4: A client is `gold`")
     assert found.passages[0].line == 3
@@ -102,20 +105,14 @@ def test_no_row_and_no_definition_is_found_or_shown(db):
     assert not [value for value in (*values, "secretdefault", "> 200") if value in everything]
 
 
-@pytest.mark.parametrize(
-    "words, kind",
-    [("", "no_words"), (" \n", "no_words"), ("?!*", "no_words"), ("\0", "no_words"), ("x" * 1001, "too_long")],
-)
-def test_what_can_not_be_searched_for(db, words, kind):
-    with pytest.raises(QueryError) as e:
-        db.search(words)
-    assert e.value.kind == kind and str(e.value).count(".") == 2
+def test_what_can_not_be_searched_for(db):
+    for words in ("", " \n", "?!*", "\0", "x" * 1001):
+        with pytest.raises(QueryError) as e:
+            db.search(words)
+        assert e.value.kind == ("too_long" if len(words) > 1000 else "no_words") and str(e.value).count(".") == 2
 
 
-HOSTILE = cases("search_hostile")
-
-
-@pytest.mark.parametrize("words", [*HOSTILE, "customer\0ship", "zzzzzz", "é" * 900, "_" * 900])
+@pytest.mark.parametrize("words", [*cases("search_hostile"), "customer\0ship", "zzzzzz", "é" * 900, "_" * 900])
 def test_operators_are_words_or_nothing(db, words):
     try:
         assert len(db.search(words).text) < 5000
@@ -134,15 +131,11 @@ def test_what_is_found_is_bounded(tmp_path):
 
 
 def test_the_same_words_find_the_same_in_copies_and_threads(db):
-    expected, seen = db.search("customers in use"), []
+    expected = db.search("customers in use")
     assert pickle.loads(pickle.dumps(db)).search("customers in use") == expected
-
-    def look():
-        seen.extend(db.search("customers in use") == expected for _ in range(20))
-
-    threads = [threading.Thread(target=look) for _ in range(4)]
-    [t.start() for t in threads], [t.join() for t in threads]
-    assert len(seen) == 80 and all(seen)
+    with ThreadPoolExecutor(4) as pool:
+        seen = [*pool.map(db.search, ["customers in use"] * 80)]
+    assert len(seen) == 80 and all(found == expected for found in seen)
 
 
 def test_a_search_waits_for_nobody_who_compiles(db):
@@ -181,85 +174,53 @@ def test_who_searches_at_the_same_time_reads_all_there_is_once(path, monkeypatch
 
     monkeypatch.setattr(database_module, "SearchIndex", Noted)
     with Database(path) as db:
-        threads = [threading.Thread(target=db.search, args=["ship"]) for _ in range(5)]
-        [t.start() for t in threads], [t.join() for t in threads]
+        with ThreadPoolExecutor(5) as pool:
+            [*pool.map(db.search, ["ship"] * 5)]
         assert len(made) == 1 and len(pickle.loads(pickle.dumps(db)).search("ship").tables) == 2
 
 
-@pytest.mark.parametrize(
-    "sql, comments",
-    [
-        ("CREATE TABLE t (a, b)", []),
-        ("CREATE TABLE t ( -- one\n a, -- two\n b)", ["one", "a: two"]),
-        ("CREATE TABLE t (\n [a] TEXT, /* x\n y */ \"b\" -- z\n)", ["a: x y", "b: z"]),
-        ("CREATE TABLE t (a TEXT DEFAULT '-- no', \"--b\" INT)", []),
-        ("CREATE TABLE t (a /* open", ["a: open"]),
-    ],
-)  # fmt: skip
-def test_comments_of_definitions(sql, comments):
-    assert _definition_comments(sql, ["a", "b"]) == comments
+def test_comments_of_definitions_and_words_of_names():
+    for sql, comments in {
+        "CREATE TABLE t (a, b)": [],
+        "CREATE TABLE t ( -- one\n a, -- two\n b)": ["one", "a: two"],
+        'CREATE TABLE t (\n [a] TEXT, /* x\n y */ "b" -- z\n)': ["a: x y", "b: z"],
+        "CREATE TABLE t (a TEXT DEFAULT '-- no', \"--b\" INT)": [],
+        "CREATE TABLE t (a /* open": ["a: open"],
+    }.items():
+        assert searching._definition_comments(sql, ["a", "b"]) == comments
+    assert searching._split_words("tblShip_nameV2 x-1") == ["tbl", "ship", "name", "v2", "x", "1"]
 
 
-def test_words_of_names():
-    assert _split_words("tblShip_nameV2 x-1") == ["tbl", "ship", "name", "v2", "x", "1"]
-
-
-# --- in an episode
-def test_off_unless_asked_for(db):
+def test_off_unless_asked_for_and_errors_say_what_to_do(db):
     episode = Episode(question(), db)
     episode.reset()
     assert episode.step("SEARCH", "customer").error.startswith("unknown_action: ")
     assert not db.is_indexed and len(tool_schemas()) == 4
+    _, seen = looking(db, ("SEARCH", "?"))
+    assert seen.error.startswith("no_words: There is no word") and seen.step_count == 1
 
 
 @pytest.mark.parametrize("level", ["none", "names", "columns", "full"])
 def test_tables_that_were_found_are_known(db, level):
-    episode = Episode(question(), db, actions=SEARCHING, schema_level=level, reward=RewardConfig.shaped())
-    episode.reset()
-    seen = episode.step("SEARCH", "customers")
+    episode, seen = looking(db, ("SEARCH", "customers"), schema_level=level, reward=RewardConfig.shaped())
     assert "customer_v2(id, name, town)" in seen.schema_info and not seen.error
     assert episode.turns[0].reward["shaping"] > 0  # it counts as looked into
     assert episode.step("SEARCH", "customers").error == "" and "repeat" in episode.turns[1].reward
 
 
-def test_errors_cost_a_step_and_say_what_to_do(db):
-    episode = Episode(question(), db, actions=SEARCHING)
-    episode.reset()
-    seen = episode.step("SEARCH", "?")
-    assert seen.error.startswith("no_words: There is no word") and seen.step_count == 1
-
-
-@pytest.mark.parametrize(
-    "answer, grounded", [("gold", True), ("1250.5", True), ("1,250.5", True), ("900", False), ("silver", False)]
-)
-def test_a_value_of_a_passage_that_was_shown_is_grounded(db, answer, grounded):
-    episode = Episode(question(), db, actions=SEARCHING)
-    episode.reset()
-    episode.step("SEARCH", "gold client")
-    episode.step("ANSWER", answer)
-    assert episode.grounded is grounded
-
-
-def test_names_of_tables_ground_nothing(db):
-    episode = Episode(question(), db, actions=SEARCHING)
-    episode.reset()
-    episode.step("SEARCH", "customers since 2021")
-    episode.step("ANSWER", "2021")
-    assert not episode.grounded
-
-
-def test_values_of_texts():
+def test_a_value_of_a_passage_that_was_shown_is_grounded_and_a_name_is_not(db):
+    for answer, grounded in (("gold", True), ("1250.5", True), ("1,250.5", True), ("900", False), ("silver", False)):
+        episode, _ = looking(db, ("SEARCH", "gold client"), ("ANSWER", answer))
+        assert episode.grounded is grounded, answer
+    assert not looking(db, ("SEARCH", "customers since 2021"), ("ANSWER", "2021"))[0].grounded, "names ground nothing"
     assert {"K-3", "on loan", 1200.0, 12.5} <= {*_text_values("`K-3` means *on loan*, 1,200 EUR or 12.5 %.")}
 
 
 def test_a_server_s_loop_searches_only_where_the_index_is_there(db):
-    episode = Episode(question(), db, actions=SEARCHING)
-    episode.reset()
+    episode, _ = looking(db)
     assert episode.try_step("SEARCH", "customers") is None and episode.steps == 0
     first = episode.step("SEARCH", "customers")
-    again = Episode(question(), db, actions=SEARCHING)
-    again.reset()
-    assert again.try_step("SEARCH", "customers") == first
+    assert looking(db)[0].try_step("SEARCH", "customers") == first
 
 
 def test_more_tables_than_fit(tmp_path):
@@ -284,9 +245,6 @@ def test_every_face_knows_the_action():
     assert parse_tool_call(call, SEARCHING) == ("SEARCH", "customers")
     with pytest.raises(ValueError, match="not found"):
         parse_tool_call(call)
-
-
-def test_the_servers_faces_know_the_action():
     pytest.importorskip("openenv")
     from sql_env.models import SQLAction
 
@@ -302,31 +260,31 @@ def test_the_page_knows_the_action():
     assert all(f'"se-{action.lower()}-send"' in _KEYS for action in EXTRA_ACTIONS)
 
 
-# --- documents
-@pytest.mark.parametrize(
-    "data, says",
-    [
+def test_a_document_that_can_not_be_read_is_named_with_its_line(path, tmp_path):
+    folder = save_question_set(QuestionSet([question()], {"shop": path}), tmp_path)
+    (folder / "documents").mkdir()
+    for data, says in (
         (b"# A\n\nna\xefve", "rules.md, line 3: byte 7 is no UTF-8"),
         (b"one\ntwo\0", "rules.md, line 2: it holds a NUL character"),
         (b" \n# Title\n", "rules.md is empty"),
         (b"x" * (MAX_DOCUMENT_BYTES + 1), "rules.md is too large: 1,048,577 bytes"),
-    ],
-)
-def test_a_document_that_can_not_be_read_is_named_with_its_line(path, tmp_path, data, says):
-    folder = save_question_set(QuestionSet([question()], {"shop": path}), tmp_path)
-    (folder / "documents").mkdir()
-    (folder / "documents" / "rules.md").write_bytes(data)
-    with pytest.raises(SourceError, match=says):
-        load("folder", folder)
+    ):
+        (folder / "documents" / "rules.md").write_bytes(data)
+        with pytest.raises(SourceError, match=says):
+            load("folder", folder)
 
 
-def test_documents_are_saved_loaded_and_audited(path, tmp_path):
+def test_documents_are_saved_loaded_and_audited_and_sources_come_with_theirs(path, tmp_path):
     qs = QuestionSet([question()], {"shop": path}, documents={"shop": MANUAL})
     folder = save_question_set(qs, tmp_path / "saved")
     again = load("folder", folder)
     assert again.documents == {"shop": MANUAL}
     assert pickle.loads(pickle.dumps(again.sample(1))).database("shop").search("gold").passages
     assert audit_questions(again, progress=False).exit_code == 0
+    for source, options in (("wide", dict(n_tables=60)), ("manual", dict(level=2))):
+        qs = load(source, n=6, split="test", **options)
+        assert len(qs) == 6 and {q.split for q in qs} == {"test"} and qs.documents
+        assert qs.database(qs[0].database_name).documents
 
 
 def test_which_files_belong_to_a_database(tmp_path):
@@ -338,17 +296,14 @@ def test_which_files_belong_to_a_database(tmp_path):
     assert [*read_documents(tmp_path / "c.sqlite")] == ["all.md"]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "a", "# a\n# b\nc", "a\n\n" * 500, "word " * 900, "x" * 3000, "# a\n\nb\n## c\nd\n# e\nf"]
-)
-def test_passages_hold_all_words_once(text):
-    passages = [*_split_passages("x.md", text)]
-    said = " ".join(p.text for p in passages)
-    body = " ".join(line for line in text.splitlines() if not line.startswith("#"))
-    assert "".join(said.split()) == "".join(body.split()) and all(len(p.text) <= 600 for p in passages)
+def test_passages_hold_all_words_once():
+    for text in ("", "a", "# a\n# b\nc", "a\n\n" * 500, "word " * 900, "x" * 3000, "# a\n\nb\n## c\nd\n# e\nf"):
+        passages = [*searching._split_passages("x.md", text)]
+        said = " ".join(p.text for p in passages)
+        body = " ".join(line for line in text.splitlines() if not line.startswith("#"))
+        assert "".join(said.split()) == "".join(body.split()) and all(len(p.text) <= 600 for p in passages)
 
 
-# --- wide worlds
 @pytest.fixture(scope="module")
 def wide():
     return WideWorld(0, 120, n=12)
@@ -361,12 +316,13 @@ def test_a_wide_world_has_as_many_tables_as_asked_for(wide):
     assert WideWorld(0, 120, n=12).image == wide.image
     with pytest.raises(ValueError, match="levels are 30 to"):
         WideWorld(0, 29)
+    made = (next(worlds(30, split=s, kind=WideWorld, n=2)) for s in ("train", "validation", "test"))
+    assert len({w.branches[0].world.seed for w in made}) == 3, "splits share no world"
 
 
 def test_gold_is_right_and_every_decoy_is_wrong(wide):
     assert len(wide.questions) == 12
-    for q in wide.questions:
-        branch, i = wide.drafts[wide.questions.index(q)]
+    for q, (branch, i) in zip(wide.questions, wide.drafts):
         asked = branch.world.questions[i]
         assert tuple(wide.database.query(q.gold_sql).rows) == q.gold_answer == asked.gold_answer
         assert branch.site in q.question_text
@@ -374,12 +330,6 @@ def test_gold_is_right_and_every_decoy_is_wrong(wide):
             for decoy in alike.decoys if alike.name.lower() in q.tables_involved else ():
                 sql = rename_words(asked.gold_sql, branch.names | {alike.table.name: decoy})
                 assert sorted(map(repr, wide.database.query(sql).rows)) != sorted(map(repr, q.gold_answer))
-
-
-CLUES = dict(
-    runs="SELECT table_name FROM job_runs WHERE outcome = 'ok' AND table_name IN ({}) ORDER BY ended DESC LIMIT 1",
-    moves="SELECT new_table FROM moves WHERE new_table IN ({0}) AND new_table NOT IN (SELECT old_table FROM moves)",
-)
 
 
 def test_the_table_in_use_is_inferred_and_said_nowhere(wide):
@@ -400,13 +350,6 @@ def test_the_table_in_use_is_inferred_and_said_nowhere(wide):
             found = wide.database.query(CLUES[branch.known_by].format(quoted)).rows
             assert found == [(alike.name,)], branch
     assert ways == {"runs", "rows", "moves"}
-
-
-def test_splits_share_no_world():
-    seeds = [
-        next(worlds(30, split=s, kind=WideWorld, n=2)).branches[0].world.seed for s in ("train", "validation", "test")
-    ]
-    assert len(set(seeds)) == 3
 
 
 def test_an_oracle_finds_its_tables_by_search(tmp_path):
@@ -433,7 +376,6 @@ def test_opening_knows_what_it_needs_without_reading_each_table(wide, tmp_path):
     assert plain_table_names(con) is None
 
 
-# --- worlds with a manual
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_manuals_decide(level):
     kinds, turns, dated = set(), set(), 0
@@ -470,8 +412,7 @@ def test_who_has_not_read_it_is_wrong(tmp_path):
     made = islice(worlds(1, split="test", kind=ManualWorld), len(questions.databases) + 5)
     wrong = {q.question_id: d.sqls[-1] for w in made for q, d in zip(w.questions, w.drafts)}
     env = EpisodeEnv(questions, actions=SEARCHING)
-    oracle = OraclePolicy(questions, searches=True)
-    assert evaluate(env, oracle, progress=False).success_rate == 1
+    assert evaluate(env, OraclePolicy(questions, searches=True), progress=False).success_rate == 1
     guesser = OraclePolicy(questions, readings={key: {"": sql} for key, sql in wrong.items()})
     assert evaluate(EpisodeEnv(questions), guesser, progress=False).success_rate == 0
     floor, every = hack_floor(questions), hack_floor(questions, actions=SEARCHING)
@@ -479,19 +420,7 @@ def test_who_has_not_read_it_is_wrong(tmp_path):
     assert max(every.values()) <= max(floor.values()) + 0.01
 
 
-@pytest.mark.parametrize("source, options", [("wide", dict(n_tables=60)), ("manual", dict(level=2))])
-def test_sources_come_with_their_documents(source, options):
-    qs = load(source, n=6, split="test", **options)
-    assert len(qs) == 6 and {q.split for q in qs} == {"test"} and qs.documents
-    assert qs.database(qs[0].database_name).documents
-
-
-# --- pages
 def test_a_page_shows_what_was_found_and_no_thousand_tables():
-    from sql_env.view.episode import touched_tables, view_episode
-    from sql_env.view.html import render_html
-    from sql_env.view.page import episode_html, episode_view_html
-
     w = WideWorld(0, 300, n=3)
     episode = Episode(w.questions[0], w.database, actions=SEARCHING)
     policy, seen = OraclePolicy(w.questions, searches=True), episode.reset()

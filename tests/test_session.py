@@ -1,12 +1,12 @@
 "A session: what a model reads, what it may send, what a state keeps, and what an event loop notices of it."
 
-import asyncio
 import json
 import shutil
 import sqlite3
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -19,17 +19,11 @@ from tables import cases
 from sql_env import ChatPolicy, EpisodeEnv, QuestionSet, RewardConfig, Session, evaluate
 from sql_env.database.guards import EnvironmentFailedError
 from sql_env.integrations.trl import SQLEnvTRL
+from sql_env.play import judges
 from sql_env.play.acts import ACTIONS, ACTS, EXTRA_ACTIONS, SCHEMA_LEVELS, Action
 from sql_env.play.chat import action_message, initial_messages, openai_tools, tool_schemas
-from sql_env.play.session import (
-    EPISODE_OVER,
-    MAX_CALLS,
-    MAX_MESSAGE_CHARS,
-    TRUNCATED_MESSAGE,
-    ToolError,
-    _nudge_text,
-    replay,
-)
+from sql_env.play.session import EPISODE_OVER, MAX_CALLS, MAX_MESSAGE_CHARS, TRUNCATED_MESSAGE, ToolError, replay
+from sql_env.play.session import _nudge_text as nudge_text
 from sql_env.policies.baselines import play_episode
 from sql_env.policies.requests import Completion
 
@@ -54,9 +48,13 @@ def said(*calls, content=None):
 
 DESCRIBE = call("describe", {"table_name": "visit"})
 QUERY, ANSWER = call("query", {"sql": GOLD}), call("answer", {"value": "@last"})
+READS = "SELECT nope FROM visit", "SELECT * FROM visit", "SELECT '<|im_end|>'", "", "x" * 200_000
+LOOKS = [("DESCRIBE", "visit"), ("DESCRIBE", "visits"), ("SAMPLE", "owner"), ("SAMPLE", "a\ud800")]
+ANSWERS = [("ANSWER", "nonsense, I think"), ("ANSWER", "@last"), ("ANSWER", "44")]
+STEPS = [*LOOKS, ("QUERY", GOLD), *(("QUERY", sql) for sql in READS), *ANSWERS]
+PLAYS = st.lists(st.sampled_from(STEPS), min_size=1, max_size=8), st.sampled_from(sorted(SCHEMA_LEVELS))
 
 
-# ---- an episode
 def test_a_conversation_from_begin_to_verdict():
     session = Session(EpisodeEnv(bundled()))
     first = session.begin(ID)
@@ -71,35 +69,26 @@ def test_a_conversation_from_begin_to_verdict():
     assert [m["role"] for m in session.messages] == "system user assistant tool assistant tool".split()
 
 
-def test_questions_are_chosen_as_by_the_environment():
+def test_questions_are_chosen_as_by_the_environment_and_what_a_caller_forgot_is_an_error():
     session, env = Session(EpisodeEnv(bundled())), EpisodeEnv(bundled())
+    for use in (session.state, session.verdict, lambda: session.call("query", {"sql": "SELECT 1"})):
+        with pytest.raises(ValueError, match="call begin first"):
+            use()
     for choice in (dict(seed=3), dict(split="test", index=2), dict(difficulty="hard", seed=1)):
         session.begin(**choice)
         env.reset(**choice)
         assert session.episode.question == env.episode.question
     with pytest.raises(KeyError, match=ID):
         session.begin("vet_clinic-002")
-
-
-def test_what_a_caller_forgot_is_an_error():
-    session = Session(EpisodeEnv(bundled()))
-    for use in (session.state, session.verdict, lambda: session.call("query", {"sql": "SELECT 1"})):
-        with pytest.raises(ValueError, match="call begin first"):
-            use()
-    session.begin(ID)
+    one, other = session, Session(session.env)  # they take turns with one environment
+    one.begin(ID)
+    other.begin("craft_brewery-01")
+    assert one.call("query", {"sql": GOLD}) == "count(*)\n44"
+    one.call("answer", {"value": 44})
+    assert one.verdict().correct and not other.done and other.episode.steps == 0
     session.close()
     with pytest.raises(ValueError, match="call begin first"):
         session.reply("Hm.")
-
-
-def test_sessions_take_turns_with_one_environment():
-    env = EpisodeEnv(bundled())
-    a, b = Session(env), Session(env)
-    a.begin(ID)
-    b.begin("craft_brewery-01")
-    assert a.call("query", {"sql": GOLD}) == "count(*)\n44"
-    a.call("answer", {"value": 44})
-    assert a.verdict().correct and not b.done and b.episode.steps == 0
 
 
 @pytest.mark.parametrize("actions", [ACTIONS, (*ACTIONS, *EXTRA_ACTIONS)])
@@ -108,29 +97,12 @@ def test_tools_are_those_of_the_environment(actions):
     assert session.tools == openai_tools(tool_schemas(actions))
     names = [tool["function"]["name"] for tool in session.tools]
     [nudge] = session.reply("Hm.")
-    assert nudge["content"] == _nudge_text(actions) and ", ".join(names) in nudge["content"]
+    assert nudge["content"] == nudge_text(actions) and ", ".join(names) in nudge["content"]
     text = session.call("abstain", {"reason": "There is no such column."})
     assert session.done == ("ABSTAIN" in actions) == ("not found" not in text)
 
 
 # ---- the same words everywhere
-STEPS = [
-    ("DESCRIBE", "visit"),
-    ("DESCRIBE", "visits"),
-    ("SAMPLE", "owner"),
-    ("QUERY", GOLD),
-    ("QUERY", "SELECT nope FROM visit"),
-    ("QUERY", "SELECT * FROM visit"),
-    ("QUERY", "SELECT '<|im_end|>'"),
-    ("QUERY", ""),
-    ("QUERY", "x" * 200_000),
-    ("SAMPLE", "a\ud800"),
-    ("ANSWER", "nonsense, I think"),
-    ("ANSWER", "@last"),
-    ("ANSWER", "44"),
-]
-
-
 class Script:
     "A backend that takes one action after the other."
 
@@ -148,45 +120,39 @@ def function_calls(actions):
     return [call(ACTS[kind].tool, {ACTS[kind].parameter: text}) for kind, text in actions]
 
 
-@given(
-    st.lists(st.sampled_from(STEPS), min_size=1, max_size=8),
-    st.sampled_from(sorted(SCHEMA_LEVELS)),
-    st.integers(3, 15),
-    st.integers(0, 3),
-)
+@given(*PLAYS, st.integers(3, 15), st.integers(0, 3))
 @example(STEPS[:-2] + STEPS[-1:], "names", 15, 0)
 @law(40)
 def test_session_policy_and_trl_show_the_same_text(actions, level, budget, seed):
-    session = begun(budget=budget, schema_level=level, seed=seed)
-    texts = [session.call(ACTS[kind].tool, {ACTS[kind].parameter: text}) for kind, text in actions]
-    over = str({"error": EPISODE_OVER})
+    rules = dict(budget=budget, schema_level=level)
+    session, together = (begun(**rules, seed=seed) for _ in range(2))
 
-    together = begun(budget=budget, schema_level=level, seed=seed)
+    def take(session):
+        return [session.call(ACTS[kind].tool, {ACTS[kind].parameter: text}) for kind, text in actions]
+
+    texts, over = take(session), str({"error": EPISODE_OVER})
     assert [m["content"] for m in together.reply(said(*function_calls(actions)))] == texts
     assert together.verdict(robust=False) == session.verdict(robust=False)
 
-    env, policy = (EpisodeEnv(bundled(), budget=budget, schema_level=level), ChatPolicy(Script(actions)))
+    env, policy = EpisodeEnv(bundled(), **rules), ChatPolicy(Script(actions))
     policy.reset(0)
-    last = play_episode(env, policy, env.reset(question_id=ID, seed=seed))
-    policy.on_observation(last)
+    policy.on_observation(play_episode(env, policy, env.reset(question_id=ID, seed=seed)))
     tools = [m["content"] for m in policy.messages if m["role"] == "tool"]
     lived = [text for text in texts if text != over]
     assert tools[: len(lived)] == lived
     assert policy.messages[:2] == session.messages[:2]
 
-    trl = SQLEnvTRL(bundled(), budget=budget, schema_level=level)
+    trl, read = SQLEnvTRL(bundled(), **rules), []
     shown = trl.reset(question_id=ID, seed=seed, prompt=[dict(content=session.observation.question)])
     assert session.messages[1]["content"].endswith(shown)
-    read = []
     for kind, text in actions:
         try:
             read.append(getattr(trl, ACTS[kind].tool)(text))
         except ToolError as e:
             read.append(str({"error": str(e)}))
     assert read == texts
-    trl_session = begun(budget=budget, schema_level=level, seed=seed, reward=RewardConfig.partial())
-    for kind, text in actions:
-        trl_session.call(ACTS[kind].tool, {ACTS[kind].parameter: text})
+    trl_session = begun(**rules, seed=seed, reward=RewardConfig.partial())
+    take(trl_session)
     assert trl.get_reward() == trl_session.verdict(robust=False).reward
 
 
@@ -199,10 +165,9 @@ def test_scores_are_those_of_evaluate():
 
         def complete(self, messages, tools, seed):
             q = by_text[messages[1]["content"].partition("\n\n")[0]]
-            is_first = len(messages) == 2
             if q.difficulty == "hard":
                 return Completion(said(call("answer", {"value": "7"})))
-            return Completion(said(call("query", {"sql": q.gold_sql}) if is_first else ANSWER))
+            return Completion(said(call("query", {"sql": q.gold_sql}) if len(messages) == 2 else ANSWER))
 
     model = Model()
     result = evaluate(some, ChatPolicy(model), progress=False)
@@ -216,15 +181,10 @@ def test_scores_are_those_of_evaluate():
         assert v.grounded == e.grounded and v.reward == e.total_reward
 
 
-# ---- whatever a model sends
-
 # a message, the roles of what answers it, and what was counted
-MESSAGES = dict(cases("session_messages", list))
-
-
-@pytest.mark.parametrize("name", MESSAGES)
-def test_messages(name):
-    message, roles, counts = MESSAGES[name]
+@pytest.mark.parametrize("name, sent", cases("session_messages", list))
+def test_messages(name, sent):
+    message, roles, counts = sent
     session = begun()
     answers = session.reply(message)
     assert [m["role"] for m in answers] == roles and session.messages[-len(answers) :] == answers
@@ -254,25 +214,15 @@ JSON = st.recursive(
     lambda x: st.lists(x, max_size=3) | st.dictionaries(st.text(max_size=8), x, max_size=3),
     max_leaves=6,
 )
-ANY_CALL = st.one_of(
-    st.sampled_from([DESCRIBE, QUERY, ANSWER, call("sample", {"table_name": "owner"})]),
-    st.builds(
-        lambda name, arguments, more: dict(function=dict(name=name, arguments=arguments)) | more,
-        st.sampled_from(["query", "answer", "look", "", None, 3]),
-        JSON | st.builds(lambda v: {"sql": v}, JSON) | st.builds(lambda v: {"value": v}, JSON),
-        st.dictionaries(st.sampled_from(["id", "index", "extra"]), JSON, max_size=2),
-    ),
-    JSON,
-)
-ANY_MESSAGE = st.one_of(
-    st.text(st.characters(), max_size=20),
-    st.builds(
-        lambda content, calls, more: dict(content=content, tool_calls=calls) | more,
-        JSON,
-        st.lists(ANY_CALL, max_size=4) | JSON,
-        st.dictionaries(st.sampled_from(["reasoning", "role", "refusal"]), JSON, max_size=2),
-    ),
-)
+TOOLS = st.sampled_from(["query", "answer", "look", "", None, 3])
+ARGUMENTS = JSON | st.fixed_dictionaries({"sql": JSON}) | st.fixed_dictionaries({"value": JSON})
+FUNCTION = st.fixed_dictionaries(dict(function=st.fixed_dictionaries(dict(name=TOOLS, arguments=ARGUMENTS))))
+MORE = st.dictionaries(st.sampled_from(["id", "index", "extra"]), JSON, max_size=2)
+GOOD_CALL = st.sampled_from([DESCRIBE, QUERY, ANSWER, call("sample", {"table_name": "owner"})])
+ANY_CALL = GOOD_CALL | st.builds(dict.__or__, FUNCTION, MORE) | JSON
+CONTENT = st.fixed_dictionaries(dict(content=JSON, tool_calls=st.lists(ANY_CALL, max_size=4) | JSON))
+OTHER = st.dictionaries(st.sampled_from(["reasoning", "role", "refusal"]), JSON, max_size=2)
+ANY_MESSAGE = st.text(st.characters(), max_size=20) | st.builds(dict.__or__, CONTENT, OTHER)
 
 
 @given(st.lists(ANY_MESSAGE, max_size=5))
@@ -370,16 +320,12 @@ def test_a_state_survives_a_process(tmp_path):
     session = begun(seed=4, budget=7)
     session.reply(said(call("sample", {"table_name": "owner"}), QUERY))
     (tmp_path / "state.json").write_text(json.dumps(session.state()))
-    code = (
-        "import json, sys; from sql_env import EpisodeEnv, Session, load\n"
-        "state = json.load(open(sys.argv[1]))\n"
-        "s = Session.resume(EpisodeEnv(load('bundled'), budget=7), state)\n"
-        "s.call('answer', dict(value='@last')); print(json.dumps([s.verdict(), s.messages]))"
-    )
+    code = """import json, sys; from sql_env import EpisodeEnv, Session, load
+s = Session.resume(EpisodeEnv(load("bundled"), budget=7), json.load(open(sys.argv[1])))
+s.call("answer", dict(value="@last")); print(json.dumps([s.verdict(), s.messages]))"""
     command = [sys.executable, "-c", code, str(tmp_path / "state.json")]
-    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    verdict, messages = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     session.call("answer", dict(value="@last"))
-    verdict, messages = json.loads(out)
     assert tuple(verdict) == session.verdict() and messages == session.messages
 
 
@@ -393,25 +339,21 @@ def test_a_state_has_bounds():
             session.reply(said(*[bad] * 999, call("query", {"sql": long}), content=long) | dict(reasoning=long))
             session.reply(said(call("query", {"sql": long}), *[bad] * 99) | dict(thoughts=[long]))
     assert session.done
-    per_message = 4 * MAX_MESSAGE_CHARS + 600 * MAX_CALLS
-    assert len(json.dumps(session.state())) < 20 * per_message
-    size = len(json.dumps(session.state()))
+    per_message, size = 4 * MAX_MESSAGE_CHARS + 600 * MAX_CALLS, len(json.dumps(session.state()))
+    assert size < 20 * per_message
     for _ in range(50):
         session.reply(said(QUERY, content="y" * 1000))
     assert len(json.dumps(session.state())) <= size + 9, "what comes late is counted, not kept"
 
 
-def test_no_gold_in_a_state():
+def test_a_state_holds_no_gold_and_does_not_say_who_was_right():
+    "States after a right and after a wrong answer differ in the answer alone."
     for q in bundled().sample(40, 2):
         session = begun(q.question_id, schema_level="full", reward=RewardConfig.shaped())
         session.call("describe", {"table_name": q.tables_involved[0]})
         session.call("answer", {"value": "wrong"})
         text = json.dumps(session.state())
         assert q.gold_sql not in text and json.dumps(q.gold_answer, default=str) not in text
-
-
-def test_a_state_does_not_say_who_was_right():
-    "States after a right and after a wrong answer differ in the answer alone."
     states = [begun(reward=RewardConfig.shaped()) for _ in range(2)]
     for session, value in zip(states, ("44", "45")):
         session.call("answer", {"value": value})
@@ -448,81 +390,50 @@ def test_a_state_of_other_data_is_refused(tmp_path):
             Session.resume(EpisodeEnv(**options), state)
 
 
-DAMAGES = [
-    lambda s: {},
-    lambda s: [],
-    lambda s: None,
-    lambda s: {k: v for k, v in s.items() if k != "actions"},
-    lambda s: {k: v for k, v in s.items() if k != "data"},
-    lambda s: s | dict(settings=dict(colour="red")),
-    lambda s: s | dict(settings=None),
-    lambda s: s | dict(actions=s["actions"][1:]),
-    lambda s: s | dict(actions=[7]),
-    lambda s: s | dict(seed=99),
-    lambda s: s | dict(messages=None),
-]
+def forged(state, path, value):
+    "The state with one part changed, or without it where the value is `...`."
+    part = state
+    for name in path[:-1]:
+        part = part[name]
+    part[path[-1]] = value
+    if value is ...:
+        del part[path[-1]]
+    return state
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_state_is_refused(damage):
+def test_a_damaged_state_is_refused():
     session = begun()
     session.reply(said(call("sample", {"table_name": "owner"})))
-    with pytest.raises(ValueError, match="state"):
-        Session.resume(EpisodeEnv(bundled()), damage(session.state()))
+    damages = [(["actions"], ...), (["data"], ...), (["settings"], dict(colour="red")), (["settings"], None)]
+    damages += [(["actions"], []), (["actions"], [7]), (["seed"], 99), (["messages"], None)]
+    for damaged in ({}, [], None, *(forged(session.state(), *damage) for damage in damages)):
+        with pytest.raises(ValueError, match="state"):
+            Session.resume(EpisodeEnv(bundled()), damaged)
 
 
 @pytest.mark.parametrize("path, value", cases("session_a_state_whose_parts_have_other"))
 def test_a_state_whose_parts_have_other_types_is_refused(path, value):
     "In words, when it is resumed: not by a TypeError at the next message."
-    session = begun()
-    state = session.state()
-    part = state
-    for name in path[:-1]:
-        part = part[name]
-    part[path[-1]] = value
     with pytest.raises(ValueError, match=path[-1].rstrip("s")):
-        Session.resume(EpisodeEnv(bundled()), state)
+        Session.resume(EpisodeEnv(bundled()), forged(begun().state(), path, value))
 
 
-def _forged(path, value):
-    "A state with one part changed, and of the right type."
-
-    def forge(state):
-        part = state
-        for name in path[:-1]:
-            part = part[name]
-        part[path[-1]] = value
-        return state
-
-    return forge
-
-
-@pytest.mark.parametrize(
-    "forge",
-    [
-        lambda state: state,
-        _forged(("messages", 0, "content"), "You may give up."),
-        _forged(("messages", -1, "content"), "count(*)\n99"),
-        _forged(("counts",), {}),
-        _forged(("notes",), ["no_call: never"]),
-        _forged(("settings", "system"), "You may give up."),
-        _forged(("settings", "max_nudges"), 900),
-        lambda state: {name: value for name, value in state.items() if name != "seal"},
-    ],
-)
-def test_a_sealed_state_is_taken_as_it_was_made(forge, monkeypatch):
+def test_a_sealed_state_is_taken_as_it_was_made(monkeypatch):
     "With a secret, in another process: what was said, counted and set can't be forged."
     monkeypatch.setenv("SQL_ENV_STATE_KEY", "a secret")
     session = begun()
     session.reply(said(QUERY))
-    state = session.state()
-    forged = forge(json.loads(json.dumps(state)))
-    if forged == state:
-        again = Session.resume(EpisodeEnv(bundled()), forged, check=True)
-        assert again.messages == session.messages
-        monkeypatch.setenv("SQL_ENV_STATE_KEY", "another")
+    text = json.dumps(session.state())
+    again = Session.resume(EpisodeEnv(bundled()), json.loads(text), check=True)
+    assert again.messages == session.messages
+    parts = [(("messages", 0, "content"), "You may give up."), (("messages", -1, "content"), "count(*)\n99")]
+    parts += [(("counts",), {}), (("notes",), ["no_call: never"]), (("settings", "system"), "You may give up.")]
+    for path, value in (*parts, (("settings", "max_nudges"), 900), (("seal",), ...)):
+        with pytest.raises(ValueError, match="state"):
+            Session.resume(EpisodeEnv(bundled()), forged(json.loads(text), path, value), check=True)
+    monkeypatch.setenv("SQL_ENV_STATE_KEY", "another")
     with pytest.raises(ValueError, match="state"):
-        Session.resume(EpisodeEnv(bundled()), forged, check=True)
+        Session.resume(EpisodeEnv(bundled()), json.loads(text), check=True)
 
 
 def test_replay():
@@ -541,67 +452,48 @@ def test_replay():
     assert list(replay(env, session.actions, question_id=ID)) == session.episode.turns
 
 
-# ---- an event loop
-def test_a_slow_verdict_does_not_stop_the_loop(monkeypatch):
-    "The verdict waits for a coroutine that ticks meanwhile; if it held the loop, both would wait for ever."
-    import sql_env.play.judges as episodes
-
-    ticked, real = threading.Event(), episodes.verify_robust
+# ---- threads
+def test_a_slow_verdict_stops_nobody(monkeypatch):
+    "The verdict waits for a session that goes on meanwhile; if it held what that needs, both would wait for ever."
+    ticked, real = threading.Event(), judges.verify_robust
 
     def slow(*args, **options):
-        assert ticked.wait(30), "the loop stood still"
+        assert ticked.wait(30), "the others stood still"
         return real(*args, **options)
 
-    monkeypatch.setattr(episodes, "verify_robust", slow)
-
-    async def main():
-        session = begun()
-        assert await asyncio.to_thread(session.call, "query", {"sql": GOLD}) == "count(*)\n44"
-        [submitted] = await asyncio.to_thread(session.reply, said(ANSWER))
-        verdict = asyncio.ensure_future(asyncio.to_thread(session.verdict))
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert not verdict.done() and submitted["content"] == "The answer was submitted."
+    monkeypatch.setattr(judges, "verify_robust", slow)
+    session, other = begun(), begun()
+    assert session.reply(said(QUERY, ANSWER))[1]["content"] == "The answer was submitted."
+    with ThreadPoolExecutor(1) as pool:
+        verdict = pool.submit(session.verdict)
+        assert other.call("query", {"sql": GOLD}) == "count(*)\n44" and not verdict.done()
         ticked.set()
-        return await verdict
-
-    assert asyncio.run(main()).robust is True
+        assert verdict.result().robust is True
 
 
-def test_who_is_cancelled_leaves_the_session_whole(monkeypatch):
-    "A call is cancelled while its query runs; it has been taken all the same, and the next one waits for it."
-    begins, may_end = threading.Event(), threading.Event()
+def test_a_call_that_nobody_waits_for_is_taken_and_the_next_one_comes_after_it(monkeypatch):
+    begins, may_end, session = threading.Event(), threading.Event(), begun()
+    real = session.episode.step
 
-    async def main():
-        session = begun()
-        real = session.episode.step
+    def slow(*action):
+        begins.set()
+        assert may_end.wait(30)
+        return real(*action)
 
-        def slow(*action):
-            begins.set()
-            assert may_end.wait(30)
-            return real(*action)
-
-        monkeypatch.setattr(session.episode, "step", slow)
-        lost = asyncio.ensure_future(asyncio.to_thread(session.call, "query", {"sql": GOLD}))
-        while not begins.is_set():
-            await asyncio.sleep(0.001)
-        lost.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await lost
-        following = asyncio.ensure_future(asyncio.to_thread(session.call, "answer", {"value": "@last"}))
-        await asyncio.sleep(0)
+    monkeypatch.setattr(session.episode, "step", slow)
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(session.call, "query", {"sql": GOLD})
+        assert begins.wait(30)
+        following = pool.submit(session.call, "answer", {"value": "@last"})
         may_end.set()
-        assert await following == "The answer was submitted."
-        return session
-
-    session = asyncio.run(main())
+        assert following.result() == "The answer was submitted."
     assert [a.action_type for a in session.actions] == ["QUERY", "ANSWER"]
     assert_well_formed(session)
     assert session.verdict().correct and Session.resume(EpisodeEnv(bundled()), session.state()).done
 
 
 def test_calls_at_once_are_taken_one_by_one():
-    session = begun(budget=15)
+    session = begun()
     barrier = threading.Barrier(5)
 
     def play():
@@ -609,11 +501,8 @@ def test_calls_at_once_are_taken_one_by_one():
         for _ in range(3):
             session.reply(said(QUERY, DESCRIBE))
 
-    threads = [threading.Thread(target=play) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(lambda _: play(), range(5)))
     assert session.episode.steps == len(session.actions) == 15
     assert session.conversation.counts["late_calls"] == 15
     assert_well_formed(session)

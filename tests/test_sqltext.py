@@ -8,29 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
+from realistic import wrong_column_mutants
 from tables import cases
 
 from sql_env.database.database import Database, build_database
-from sql_env.sql.analysis import (
-    TokenizedSql,
-    _count_components,
-    classify_difficulty,
-    column_literals,
-    compared_values,
-    joined_columns,
-    may_depend_on_row_order,
-    null_tested_columns,
-    parse_sql,
-    referenced_tables,
-    select_order_keys,
-    spider_hardness,
-    table_conditions,
-    tie_tests,
-)
+from sql_env.sql import analysis
 from sql_env.sql.mutants import one_edit_mutants
 from sql_env.sql.text import first_word, has_order_by, normalize_sql, split_statements, sql_tokens
 
-# --- tokens, as SQLite names them
 PIECES = """' '' " "" ` [ ] -- /* */ / * x' X'0 x'00' ab' 0x1F 0x 1_0 1. .5 1e5 2E-3 1e 3abc ? ?12
 : :: :a @b $c $a::b(c) #1 a select order é \ufeff $ _ . , ; ( )
 -> ->> == <> << <= >= >> != ! || | & ~ + - % ^ { \\ 0 9 e E'"""
@@ -61,7 +46,7 @@ def test_each_token_is_the_one_that_sqlite_reads(text):
         assert found == token.text, (token, found)
 
 
-def test_sqlite_splits_statements_alike():
+def test_statements_and_tokens_keep_their_text_and_a_tree_belongs_to_its_caller():
     parts = ["SELECT ';'", "SELECT 1 AS [;]", 'SELECT 2 AS ";" /* ; */', "SELECT x'3b' -- ;\n", "SELECT 4 AS `;`"]
     sql, ran = ";\n ; ".join(parts), []
     con = apsw.Connection(":memory:")
@@ -70,6 +55,20 @@ def test_sqlite_splits_statements_alike():
     split = [part.strip() for part in split_statements(sql)]
     assert split == [part.strip() for part in parts] and len(ran) == len(split)
     assert split_statements(" -- nothing\n; /* ; */") == ()
+    sql = analysis.TokenizedSql("SELECT  name FROM city WHERE (size > 3) AND name = 'it''s' ORDER BY name")
+    assert [sql.sql[t.start : t.end] for t in sql.tokens[:4]] == ["SELECT", "name", "FROM", "city"]
+    where = next(i for i, t in enumerate(sql.tokens) if t.kind == "WHERE")
+    start, end = sql.clause(where, ["ORDER_BY"])
+    assert sql.sql[start:end] == "WHERE (size > 3) AND name = 'it''s' "
+    assert sql.swap([(start, end)], "") == "SELECT name FROM city ORDER BY name"
+    assert [(column, t.text) for column, t in analysis.compared_values(sql)] == [("name", "it's")]
+    text = "SELECT  A\nFROM t WHERE b='It''s X' AND c>=1.5;"
+    assert normalize_sql(text) == "select a from t where b = 'It''s X' and c >= 1.5"
+    text = "SELECT a1 FROM t2 WHERE b = 'x' LIMIT 5"
+    assert normalize_sql(text, literals=False) == "select a1 from t2 where b = ? limit ?"
+    sql = "SELECT name FROM city WHERE size > 3"
+    analysis.parse_sql(sql).set("where", None)
+    assert analysis.parse_sql(sql).args["where"], "the next caller gets the whole tree"
 
 
 @pytest.mark.parametrize("sql, word", cases("sqltext_first_word"))
@@ -77,7 +76,6 @@ def test_first_word(sql, word):
     assert first_word(sql) == word
 
 
-# --- Spider's hardness
 LIKE = 9  # number of LIKE among the operators of Spider's parsed conditions
 
 
@@ -91,34 +89,26 @@ def published_counts(sql: dict) -> tuple[int, int, int]:
     conditions = [sql["from"]["conds"], sql["where"], sql["having"]]
     units = [unit for condition in conditions for unit in condition[::2]]
     words = [word for condition in conditions for word in condition[1::2]]
-    components = (
-        sum(bool(sql[k]) for k in ("where", "groupBy", "orderBy"))
-        + (sql["limit"] is not None)
-        + max(len(sql["from"]["table_units"]) - 1, 0)
-    )
-    components += words.count("or") + sum(u[1] == LIKE for u in units)
-    nested = sum(isinstance(v, dict) for u in units for v in u[3:5]) + sum(
-        sql[k] is not None for k in ("intersect", "union", "except")
-    )
+    components = sum(bool(sql[k]) for k in ("where", "groupBy", "orderBy")) + (sql["limit"] is not None)
+    components += max(len(sql["from"]["table_units"]) - 1, 0) + words.count("or") + sum(u[1] == LIKE for u in units)
+    nested = sum(isinstance(v, dict) for u in units for v in u[3:5])
+    nested += sum(sql[k] is not None for k in ("intersect", "union", "except"))
     sorting = [c for u in sql["orderBy"][1] for c in u[1:3] if c] if sql["orderBy"] else []
-    aggregates = sum(
-        u[0] != 0 for u in [*sql["select"][1], *sql["where"][::2], *sql["groupBy"], *sorting, *sql["having"]]
-    )
+    counted = [*sql["select"][1], *sql["where"][::2], *sql["groupBy"], *sorting, *sql["having"]]
+    aggregates = sum(u[0] != 0 for u in counted)
     others = (aggregates > 1) + (len(sql["select"][1]) > 1) + (len(sql["where"]) > 1) + (len(sql["groupBy"]) > 1)
     return components, nested, others
 
 
 def published_class(components: int, nested: int, others: int) -> str:
     "Easy, medium, hard or extra, as the script's if-chain has it."
-    if components <= 1 and others == 0 and nested == 0:
+    if nested:
+        return "hard" if components <= 1 and others == 0 and nested == 1 else "extra"
+    if components <= 1 and others == 0:
         return "easy"
-    if others <= 2 and components <= 1 and nested == 0 or components <= 2 and others < 2 and nested == 0:
+    if others <= 2 and components <= 1 or components <= 2 and others < 2:
         return "medium"
-    if others > 2 and components <= 2 and nested == 0:
-        return "hard"
-    if 2 < components <= 3 and others <= 2 and nested == 0:
-        return "hard"
-    if components <= 1 and others == 0 and nested <= 1:
+    if others > 2 and components <= 2 or 2 < components <= 3 and others <= 2:
         return "hard"
     return "extra"
 
@@ -135,8 +125,8 @@ def quirk(sql: dict) -> bool:
 
 def test_hardness_agrees_with_spider(spider_path, tell):
     rows = json.loads((spider_path / "dev.json").read_text(encoding="utf-8"))
-    differ = [r for r in rows if spider_hardness(r["query"]) != published_class(*published_counts(r["sql"]))]
-    counts = sum(_count_components(r["query"]) == published_counts(r["sql"]) for r in rows)
+    differ = [r for r in rows if analysis.spider_hardness(r["query"]) != published_class(*published_counts(r["sql"]))]
+    counts = sum(analysis._count_components(r["query"]) == published_counts(r["sql"]) for r in rows)
     tell(
         f"hardness: {len(rows) - len(differ)} of {len(rows)} of Spider dev in Spider's class "
         f"({1 - len(differ) / len(rows):.1%}), counts equal for {counts / len(rows):.1%}"
@@ -144,27 +134,26 @@ def test_hardness_agrees_with_spider(spider_path, tell):
     assert len(rows) == 595 and len(differ) <= 0.02 * len(rows)
     assert all(quirk(r["sql"]) for r in differ), [r["query"] for r in differ if not quirk(r["sql"])]
     level = {"easy": 0, "medium": 1, "hard": 2, "extra": 3}
-    shares = {k: sum(spider_hardness(r["query"]) == k for r in rows) for k in level}
+    shares = {k: sum(analysis.spider_hardness(r["query"]) == k for r in rows) for k in level}
     assert all(n > 0.05 * len(rows) for n in shares.values()), shares
 
 
 @pytest.mark.parametrize("sql, counts, name", cases("sqltext_hardness_of_known_queries"))
 def test_hardness_of_known_queries(sql, counts, name):
-    assert counts is None or (_count_components(sql), spider_hardness(sql)) == (counts, name)
-    assert spider_hardness(sql) in ("easy", "medium", "hard", "extra")
+    assert counts is None or (analysis._count_components(sql), analysis.spider_hardness(sql)) == (counts, name)
+    assert analysis.spider_hardness(sql) in ("easy", "medium", "hard", "extra")
 
 
 def test_difficulty_also_counts_tables():
-    assert classify_difficulty("SELECT name FROM city") == "easy"
-    assert classify_difficulty("SELECT count(*) FROM city, land") == "medium", "easy by its clauses, but two tables"
-    assert classify_difficulty("SELECT 1 FROM a JOIN b USING (x) JOIN c USING (y)") == "hard"
-    assert referenced_tables("WITH Big AS (SELECT * FROM City) SELECT * FROM big JOIN Land USING (id)") == (
-        "city",
-        "land",
+    assert analysis.classify_difficulty("SELECT name FROM city") == "easy"
+    assert analysis.classify_difficulty("SELECT count(*) FROM city, land") == "medium", (
+        "easy by its clauses, but two tables"
     )
+    assert analysis.classify_difficulty("SELECT 1 FROM a JOIN b USING (x) JOIN c USING (y)") == "hard"
+    sql = "WITH Big AS (SELECT * FROM City) SELECT * FROM big JOIN Land USING (id)"
+    assert analysis.referenced_tables(sql) == ("city", "land")
 
 
-# --- sorting keys and ties
 @pytest.fixture(scope="module")
 def cities(tmp_path_factory):
     schema = "CREATE TABLE city(name TEXT, land TEXT, size INTEGER, area REAL)"
@@ -174,141 +163,65 @@ def cities(tmp_path_factory):
 
 @pytest.mark.parametrize("sql, keys", cases("sqltext_order_keys", list))
 def test_order_keys(sql, keys, cities):
-    found = select_order_keys(sql)
+    found = analysis.select_order_keys(sql)
     assert (found and found.columns) == keys
     if found:
         with Database(cities) as db:
             plain, keyed = db.query(sql), db.query(found.sql)
             assert [row[: len(plain.columns)] for row in keyed.rows] == plain.rows
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
+    for wrong in (
         "SELECT DISTINCT name FROM city ORDER BY size",
         "SELECT * FROM city ORDER BY size + 1",
         "SELECT name FROM city UNION SELECT land FROM city ORDER BY upper(name)",
-    ],
-)
-def test_keys_that_can_not_be_selected_are_an_error(sql):
-    with pytest.raises(ValueError):
-        select_order_keys(sql)
+    ):
+        with pytest.raises(ValueError):  # keys that can't be selected
+            analysis.select_order_keys(wrong)
 
 
-@pytest.mark.parametrize(
-    "sql, tests",
-    [
-        ("SELECT name FROM city ORDER BY size LIMIT 2", [([1], 2, "LIMIT 3")]),
-        ("SELECT name FROM city ORDER BY name", []),
-        ("SELECT name FROM city LIMIT 2", []),
-        ("SELECT DISTINCT name FROM city ORDER BY size LIMIT 1", []),
-        ("SELECT name FROM (SELECT name FROM city ORDER BY size LIMIT 1)", [([1], 1, "LIMIT 2")]),
-        ("SELECT row_number() OVER (ORDER BY size) FROM city", [(None, 0, "RANK() OVER")]),
-    ],
-)
+@pytest.mark.parametrize("sql, tests", cases("sqltext_tie_tests", list))
 def test_tie_tests(sql, tests):
-    found = tie_tests(sql)
+    found = analysis.tie_tests(sql)
     assert [(t.columns, t.limit) for t in found] == [(columns, limit) for columns, limit, _ in tests]
     assert all(part in t.sql for t, (_, _, part) in zip(found, tests))
 
 
-@pytest.mark.parametrize(
-    "sql, fragile",
-    [
-        ("SELECT count(*) FROM city", False),
-        ("SELECT name FROM city ORDER BY size", False),
-        ("SELECT name, max(size) FROM city", True),
-        ("SELECT name FROM city LIMIT 1", True),
-        ("SELECT land FROM city GROUP BY land", True),
-        ("SELECT group_concat(name) FROM city", True),
-    ],
-)
-def test_may_depend_on_row_order(sql, fragile):
-    assert may_depend_on_row_order(sql) == fragile
-
-
-def test_has_order_by():
+def test_may_depend_on_row_order_and_has_order_by():
+    for sql in ("SELECT count(*) FROM city", "SELECT name FROM city ORDER BY size"):
+        assert not analysis.may_depend_on_row_order(sql), sql
+    for sql in (
+        "SELECT name, max(size) FROM city",
+        "SELECT name FROM city LIMIT 1",
+        "SELECT land FROM city GROUP BY land",
+        "SELECT group_concat(name) FROM city",
+    ):
+        assert analysis.may_depend_on_row_order(sql), sql
     assert has_order_by("SELECT name FROM city UNION SELECT land FROM city ORDER BY 1")
     assert not has_order_by("SELECT name FROM (SELECT name FROM city ORDER BY name)")
     assert not has_order_by("SELECT FROM (")
 
 
-# --- what a query compares
-@pytest.mark.parametrize(
-    "where, literals",
-    [
-        ("size > 3", {"size": [3]}),
-        ("3 < Size AND name = 'Oslo'", {"size": [3], "name": ["Oslo"]}),
-        ("size BETWEEN -1 AND 2.5", {"size": [-1, 2.5]}),
-        ("name IN ('a', 'b') OR name LIKE 'x%'", {"name": ["a", "b", "x%"]}),
-        ("(size) = (4)", {"size": [4]}),
-        ("size = area", {"size": [], "area": []}),
-        ("size > (SELECT avg(size) FROM city)", {"size": []}),
-    ],
-)
-def test_column_literals(where, literals):
-    assert column_literals(f"SELECT name FROM city WHERE {where}") == literals
+def test_what_a_query_compares():
+    for where, literals in cases("sqltext_literals", list):
+        assert analysis.column_literals(f"SELECT name FROM city WHERE {where}") == literals, where
+    beside = "SELECT land FROM city GROUP BY land HAVING sum(size + area) > 9"
+    assert analysis.column_literals(beside) == {"area": [9], "size": [9]}
+    sql = "SELECT 1 FROM city c JOIN land l ON c.land = l.id WHERE {}"
+    tested = sql.format("l.Name IS NOT NULL AND c.size IN (SELECT n FROM x)")
+    assert analysis.null_tested_columns(tested) == ("name",)
+    assert analysis.joined_columns(tested) == (("land", "id"), ("size", "n"))
+    compared = sql.format("c.size > 3 AND l.name = 'x' AND c.size > 3")
+    assert analysis.table_conditions(compared, ["Land", "size"]) == ["size > 3"]
+    assert analysis.table_conditions(compared, ["id", "name"]) == ["name = 'x'"]
+    grouped = "SELECT 1 FROM city WHERE size > (SELECT 1) GROUP BY land HAVING max(size) > 2"
+    assert analysis.table_conditions(grouped, ["size"]) == []
 
 
-def test_literals_beside_an_aggregate():
-    assert column_literals("SELECT land FROM city GROUP BY land HAVING sum(size + area) > 9") == {
-        "area": [9],
-        "size": [9],
-    }
-
-
-def test_columns_tested_for_null_and_joined():
-    sql = "SELECT 1 FROM city c JOIN land l ON c.land = l.id WHERE l.Name IS NOT NULL AND c.size IN (SELECT n FROM x)"
-    assert null_tested_columns(sql) == ("name",)
-    assert joined_columns(sql) == (("land", "id"), ("size", "n"))
-
-
-def test_conditions_of_one_table():
-    sql = "SELECT 1 FROM city c JOIN land l ON c.land = l.id WHERE c.size > 3 AND l.name = 'x' AND c.size > 3"
-    assert table_conditions(sql, ["Land", "size"]) == ["size > 3"]
-    assert table_conditions(sql, ["id", "name"]) == ["name = 'x'"]
-    assert (
-        table_conditions("SELECT 1 FROM city WHERE size > (SELECT 1) GROUP BY land HAVING max(size) > 2", ["size"])
-        == []
-    )
-
-
-# --- texts and trees
-def test_normalize_sql():
-    text = "SELECT  A\nFROM t WHERE b='It''s X' AND c>=1.5;"
-    assert normalize_sql(text) == "select a from t where b = 'It''s X' and c >= 1.5"
-    text = "SELECT a1 FROM t2 WHERE b = 'x' LIMIT 5"
-    assert normalize_sql(text, literals=False) == "select a1 from t2 where b = ? limit ?"
-
-
-def test_a_tree_belongs_to_its_caller():
-    sql = "SELECT name FROM city WHERE size > 3"
-    parse_sql(sql).set("where", None)
-    assert parse_sql(sql).args["where"], "the next caller gets the whole tree"
-
-
-def test_tokens_keep_the_text():
-    sql = TokenizedSql("SELECT  name FROM city WHERE (size > 3) AND name = 'it''s' ORDER BY name")
-    assert [sql.sql[t.start : t.end] for t in sql.tokens[:4]] == ["SELECT", "name", "FROM", "city"]
-    where = next(i for i, t in enumerate(sql.tokens) if t.kind == "WHERE")
-    start, end = sql.clause(where, ["ORDER_BY"])
-    assert sql.sql[start:end] == "WHERE (size > 3) AND name = 'it''s' "
-    assert sql.swap([(start, end)], "") == "SELECT name FROM city ORDER BY name"
-    assert [(column, t.text) for column, t in compared_values(sql)] == [("name", "it's")]
-
-
-# --- mutants; their kinds are tested with the audit
 def test_mutants_are_near_and_differ():
     sql = "SELECT land, count(*) FROM city WHERE size > 3 AND name LIKE 'O%' GROUP BY land, size ORDER BY 2 LIMIT 3"
     mutants = one_edit_mutants(sql)
     texts = [text for _, text in mutants]
-    assert len(set(texts)) == len(texts) > 15 and parse_sql(sql).sql("sqlite") not in texts
+    assert len(set(texts)) == len(texts) > 15 and analysis.parse_sql(sql).sql("sqlite") not in texts
     assert mutants == one_edit_mutants(sql)
-
-
-def test_wrong_columns():
-    from realistic import wrong_column_mutants
-
     columns = dict(city=["name", "Land", "size"], one=["x"])
     assert wrong_column_mutants("SELECT LAND FROM city WHERE size > 1", columns) == [
         'SELECT "size" FROM city WHERE size > 1',

@@ -2,64 +2,67 @@
 
 import json
 import math
+import os
 import random
 import runpy
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
+import apsw
 import numpy as np
 import pytest
 from made_rows import made_row
 
 from sql_env import EpisodeEnv, load
-from sql_env.evaluation import EpisodeResult, RayExecutor, RunStopped, evaluate, hack_floor
-from sql_env.evaluation.results import (
-    EvaluationResult,
-    _paired_t,
-    compare,
-    pass_at_k,
-    pass_hat_k,
-    pass_rates,
-    questions_needed,
-    rate_interval,
-    results_frame,
-    results_markdown,
-)
+from sql_env.evaluation import EpisodeResult, RayExecutor, evaluate, hack_floor, results
+from sql_env.grading.answers import format_rows
+from sql_env.play.acts import Action
 from sql_env.policies.baselines import GreedyPolicy, HackPolicy, OraclePolicy, RandomPolicy
 
 
 def result(name, right, robust=None, golds=None, ids=None):
     ids, robust = ids or [f"q{i}" for i in range(len(right))], robust or right
     golds = golds or ids
-    episodes = []
-    for i, (x, y) in enumerate(zip(right, robust)):
-        about = dict(database="ab"[i % 2], hashes=dict(gold=golds[i]))
-        if golds is not ids:
-            about["database"] = "a"
-        episodes.append(made_row(i, ids[i], bool(x), robust=bool(y), **about))
-    return EvaluationResult(name, episodes)
+    names = "ab" if golds is ids else "aa"
+    episodes = [
+        made_row(i, ids[i], bool(x), robust=bool(y), database=names[i % 2], hashes=dict(gold=golds[i]))
+        for i, (x, y) in enumerate(zip(right, robust))
+    ]
+    return results.EvaluationResult(name, episodes)
 
 
 class TestCompare:
     def test_by_hand(self):
-        c = compare(result("a", [1, 0, 0, 1, 0]), result("b", [1, 1, 1, 0, 0]))
+        c = results.compare(result("a", [1, 0, 0, 1, 0]), result("b", [1, 1, 1, 0, 0]))
         assert (c.n, c.difference, c.gained, c.lost) == (5, pytest.approx(0.2), ("q1", "q2"), ("q3",))
         assert c.p_value == pytest.approx(0.633, abs=1e-3) and c.low <= 0.2 <= c.high, "two databases"
         assert c.rates == (pytest.approx(0.4), pytest.approx(0.6)) and "b - a: 60.0% - 40.0% = +20.0%" in repr(c)
-
-    def test_rates_are_those_of_the_questions_that_both_played(self):
-        c = compare(result("a", [1, 0, 1, 1, 1, 1]), result("b", [1, 1]))
-        assert c.rates == (0.5, 1) and c.n == 2, "the first is right in 83 % of its own"
+        # of the questions that both played; the first is right in 83 % of its own
+        c = results.compare(result("a", [1, 0, 1, 1, 1, 1]), result("b", [1, 1]))
+        assert c.rates == (0.5, 1) and c.n == 2
+        # crashed episodes are left out
+        b = result("b", [1, 1])
+        b.episodes[1] = EpisodeResult(1, "q1", error="RuntimeError: x")
+        assert results.compare(result("a", [0, 0]), b).n == 1
+        # order of arguments and metric
+        a, b = result("a", [1, 1, 0, 1], robust=[1, 0, 0, 0]), result("b", [0, 1, 1, 1], robust=[0, 1, 1, 1])
+        there, back = results.compare(a, b), results.compare(b, a)
+        assert there.difference == -back.difference and there.p_value == back.p_value and there.gained == back.lost
+        assert results.compare(a, b, by="robust").difference == pytest.approx(0.5)
+        # the same result, and a foreign one
+        a = result("a", [1, 0])
+        same = results.compare(a, a)
+        assert (same.difference, same.p_value) == (0, 1) and same.low == -same.high < 0, "no flip proves little"
+        with pytest.raises(ValueError, match="share no episode"):
+            results.compare(a, result("b", [1], ids=["other"]))
 
     def test_mcnemar_of_agresti(self):
         "Agresti (Categorical Data Analysis): 150 against 86 of 1600: z squared 17.36, p 3.1e-5; exact 3.7e-5."
-        a, b = ([1] * 150 + [0] * 86 + [1] * 794 + [0] * 570, [0] * 150 + [1] * 86 + [1] * 794 + [0] * 570)
+        a, b = ([x] * 150 + [1 - x] * 86 + [1] * 794 + [0] * 570 for x in (1, 0))
         ids = [f"q{i}" for i in range(1600)]
-        c = compare(*(result(name, x, golds=[*ids]) for name, x in (("a", a), ("b", b))))
+        c = results.compare(*(result(name, x, golds=[*ids]) for name, x in (("a", a), ("b", b))))
         assert c.p_value == pytest.approx(3.2e-5, rel=0.05) and c.difference == pytest.approx(-0.04)
-        assert c.low == pytest.approx(-0.0587, abs=0.002) and c.high == pytest.approx(-0.0213, abs=0.002), (
-            "Agresti's interval: -0.059 to -0.021"
-        )
+        # Agresti's interval: -0.059 to -0.021
+        assert c.low == pytest.approx(-0.0587, abs=0.002) and c.high == pytest.approx(-0.0213, abs=0.002)
 
     def test_pairs_are_not_counted_twice(self):
         "Paraphrases with one gold query flip together: p is that of half as many questions."
@@ -67,7 +70,7 @@ class TestCompare:
         ids = [f"q{i}" for i in range(20)]
         twice = [f"g{i // 2}" for i in range(20)]
         single, pairs, naive = (
-            compare(result("a", a[:n], golds=golds), result("b", right, golds=golds)).p_value
+            results.compare(result("a", a[:n], golds=golds), result("b", right, golds=golds)).p_value
             for n, right, golds in ((10, [1] * 6 + [0] * 4, ids[:10]), (20, b, twice), (20, b, [*ids]))
         )
         assert single == pytest.approx(pairs)
@@ -79,70 +82,48 @@ class TestCompare:
         a, b = (result(name, right) for name, right in zip("ab", rows))
         for r in (a, b):
             r.episodes = [replace(e, database=f"d{i // 10}") for i, e in enumerate(r.episodes)]
-        c = compare(a, b)
+        c = results.compare(a, b)
         assert c.low < 0 < c.high and c.p_value > 0.05 and c.n_databases == 3
         assert c.n_needed == 13 and "3 databases don't tell" in " ".join(c.notes)
-
-    def test_same_and_foreign(self):
-        a = result("a", [1, 0])
-        same = compare(a, a)
-        assert (same.difference, same.p_value) == (0, 1) and same.low == -same.high < 0, (
-            "no flip in two questions proves little"
-        )
-        with pytest.raises(ValueError, match="share no episode"):
-            compare(a, result("b", [1], ids=["other"]))
-
-    def test_order_of_arguments_and_metric(self):
-        a, b = (result("a", [1, 1, 0, 1], robust=[1, 0, 0, 0]), result("b", [0, 1, 1, 1], robust=[0, 1, 1, 1]))
-        there, back = compare(a, b), compare(b, a)
-        assert there.difference == -back.difference and there.p_value == back.p_value and there.gained == back.lost
-        assert compare(a, b, by="robust").difference == pytest.approx(0.5)
-
-    def test_crashed_episodes_are_left_out(self):
-        b = result("b", [1, 1])
-        b.episodes[1] = EpisodeResult(1, "q1", error="RuntimeError: x")
-        assert compare(result("a", [0, 0]), b).n == 1
 
 
 class TestTries:
     def test_by_hand(self):
         "Chen et al. 2021: 1 - C(n-c, k) / C(n, k)."
-        assert [pass_at_k(5, 2, k) for k in (1, 2, 4, 5)] == pytest.approx([0.4, 0.7, 1.0, 1.0])
-        assert [pass_hat_k(5, 2, k) for k in (1, 2, 3)] == pytest.approx([0.4, 0.1, 0.0])
-        assert pass_at_k(200, 0, 100) == 0 and pass_hat_k(200, 200, 100) == 1
+        assert [results.pass_at_k(5, 2, k) for k in (1, 2, 4, 5)] == pytest.approx([0.4, 0.7, 1.0, 1.0])
+        assert [results.pass_hat_k(5, 2, k) for k in (1, 2, 3)] == pytest.approx([0.4, 0.1, 0.0])
+        assert results.pass_at_k(200, 0, 100) == 0 and results.pass_hat_k(200, 200, 100) == 1
         for k in (0, 6):
             with pytest.raises(ValueError, match="between 1 and"):
-                pass_at_k(5, 2, k)
+                results.pass_at_k(5, 2, k)
+        r = result("a", [1, 0, 1, 1, 0, 0], ids=["x", "x", "y", "y", "z", "z"])
+        t = results.pass_rates(r, (1, 2))
+        assert t["pass@k"].tolist() == pytest.approx([0.5, 0.6667])
+        assert t["pass^k"].tolist() == pytest.approx([0.5, 0.3333])
 
     def test_unbiased(self):
         "The mean over samples of n tries is the true value; that of (c/n)^k would not be."
         p, n, k, rng = 0.3, 6, 3, np.random.default_rng(0)
         c = rng.binomial(n, p, 40_000)
-        assert np.mean([pass_at_k(n, x, k) for x in c]) == pytest.approx(1 - (1 - p) ** k, abs=0.01)
-        assert np.mean([pass_hat_k(n, x, k) for x in c]) == pytest.approx(p**k, abs=0.003)
+        assert np.mean([results.pass_at_k(n, x, k) for x in c]) == pytest.approx(1 - (1 - p) ** k, abs=0.01)
+        assert np.mean([results.pass_hat_k(n, x, k) for x in c]) == pytest.approx(p**k, abs=0.003)
         assert abs(np.mean((c / n) ** k) - p**k) > 0.02
-
-    def test_of_a_result(self):
-        r = result("a", [1, 0, 1, 1, 0, 0], ids=["x", "x", "y", "y", "z", "z"])
-        t = pass_rates(r, (1, 2))
-        assert t["pass@k"].tolist() == pytest.approx([0.5, 0.6667])
-        assert t["pass^k"].tolist() == pytest.approx([0.5, 0.3333])
 
 
 class TestPower:
     def test_formula(self):
         "Connor 1987, by hand: flips 0.2, difference 0.1, 80 %: ((1.96 * 0.4472 + 0.8416 * 0.4359) / 0.1)^2 = 154.6."
-        assert questions_needed(0.1, 0.2) == 155
+        assert results.questions_needed(0.1, 0.2) == 155
         # three databases: t 4.3027 and 1.0607 in place of 1.96 and 0.8416
-        assert questions_needed(0.1, 0.2, databases=3) == 570
+        assert results.questions_needed(0.1, 0.2, databases=3) == 570
         with pytest.raises(ValueError, match="10 databases or more"):
-            questions_needed(0.1, 0.2, databases=3, spread=0.1)
+            results.questions_needed(0.1, 0.2, databases=3, spread=0.1)
         with pytest.raises(ValueError, match="flips"):
-            questions_needed(0.3, 0.2)
+            results.questions_needed(0.3, 0.2)
 
     def test_by_simulation(self):
         "The promised share of simulated comparisons finds the difference."
-        n, rng, hits = questions_needed(0.1, 0.2), random.Random(1), 0
+        n, rng, hits = results.questions_needed(0.1, 0.2), random.Random(1), 0
         for _ in range(400):
             flips = rng.choices((1, -1, 0), weights=(0.15, 0.05, 0.8), k=n)
             up, down = flips.count(1), flips.count(-1)
@@ -150,7 +131,6 @@ class TestPower:
         assert hits / 400 == pytest.approx(0.8, abs=0.06)
 
 
-# ---- intervals
 def wilson(k, n, z=1.959963984540054):
     p = k / n
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
@@ -161,15 +141,22 @@ def wilson(k, n, z=1.959963984540054):
 @pytest.mark.parametrize("n", [1, 5, 20, 384])
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_intervals_of_unanimous_values_are_wilsons(n, value):
-    low, high = rate_interval([value] * n, ["d"] * n, [str(i) for i in range(n)])
+    low, high = results.rate_interval([value] * n, ["d"] * n, [str(i) for i in range(n)])
     assert (low, high) == pytest.approx(wilson(n * value, n), abs=1e-12)
     assert value in (low, high) or n == 1
 
 
 def test_wilson_values_from_the_literature():
     "Newcombe 1998, table I: 0 of 20 gives 0 to 0.1611."
-    assert rate_interval([0.0] * 20, ["d"] * 20, list(map(str, range(20)))) == (0.0, pytest.approx(0.1611, abs=5e-5))
-    assert rate_interval([1.0] * 20, ["d"] * 20, list(map(str, range(20))))[0] == pytest.approx(0.8389, abs=5e-5)
+    golds = list(map(str, range(20)))
+    assert results.rate_interval([0.0] * 20, ["d"] * 20, golds) == (0.0, pytest.approx(0.1611, abs=5e-5))
+    assert results.rate_interval([1.0] * 20, ["d"] * 20, golds)[0] == pytest.approx(0.8389, abs=5e-5)
+    for values in ([0.0] * 10, [1.0, 0.0, 1.0, 1.0, 0.0] * 2):  # repeated questions make nobody surer
+        once = results.rate_interval(values, ["d"] * 10, golds[:10])
+        assert once == pytest.approx(results.rate_interval(values * 10, ["d"] * 100, golds[:10] * 10))
+    assert all(map(math.isnan, results.rate_interval([], [], []))) and results.rate_interval(
+        [1.0, 0.0], ["d"] * 2, ["g"] * 2
+    ) == (0, 1)
 
 
 INTERVALS = (  # values by database, the interval by hand
@@ -187,17 +174,10 @@ INTERVALS = (  # values by database, the interval by hand
 def test_intervals_by_hand(values, interval):
     flat = [float(v) for group in values for v in group]
     databases = [str(i) for i, group in enumerate(values) for _ in group]
-    found = rate_interval(flat, databases, [str(i) for i in range(len(flat))])
+    found = results.rate_interval(flat, databases, [str(i) for i in range(len(flat))])
     if len(values) == 1:
         interval = tuple(1 / (1 + math.exp(-x)) for x in (-3.6748, 3.6748))
     assert found == pytest.approx(interval, abs=2e-4)
-
-
-def test_repeated_questions_make_nobody_surer():
-    golds = list(map(str, range(10)))
-    for values in ([0.0] * 10, [1.0, 0.0, 1.0, 1.0, 0.0] * 2):
-        once = rate_interval(values, ["d"] * 10, golds)
-        assert once == pytest.approx(rate_interval(values * 10, ["d"] * 100, golds * 10))
 
 
 def test_interval_and_test_never_disagree():
@@ -205,22 +185,15 @@ def test_interval_and_test_never_disagree():
     for n in (1, 2, 3, 5, 8):
         for _ in range(60):
             d = rng.choice((-1, 0, 1), size=12 * n, p=(0.1, 0.6, 0.3))
-            found = _paired_t([*d], [i // 12 for i in range(12 * n)], range(12 * n))
+            found = results._paired_t([*d], [i // 12 for i in range(12 * n)], range(12 * n))
             assert (found.low > 0 or found.high < 0) == (found.p_value < 0.05), (n, found)
 
 
-SMALL = (  # flips up and down of ten questions on one database: at most as sure as the exact test of McNemar
-    (6, 0, True),
-    (5, 0, False),
-    (7, 1, False),
-    (9, 1, True),
-)
-
-
-@pytest.mark.parametrize("up, down, is_sure", SMALL)
+@pytest.mark.parametrize("up, down, is_sure", [(6, 0, True), (5, 0, False), (7, 1, False), (9, 1, True)])
 def test_few_flips_are_chance(up, down, is_sure):
+    "Of ten questions on one database: at most as sure as the exact test of McNemar."
     d = [1] * up + [-1] * down + [0] * (10 - up - down)
-    assert (_paired_t(d, ["d"] * 10, range(10)).p_value < 0.05) == is_sure
+    assert (results._paired_t(d, ["d"] * 10, range(10)).p_value < 0.05) == is_sure
 
 
 @pytest.mark.parametrize("cell", [(3, 1.0), (8, 0.5), (20, 0.0)])
@@ -228,25 +201,13 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(root, cell):
     coverage = runpy.run_path(str(root / "benchmarks" / "interval_coverage.py"))
     assert 0.92 <= coverage["covered"](*cell, runs=400) <= 0.98
     assert coverage["rejected"](*cell, runs=200) <= 0.08
+    kept = json.loads((root / "benchmarks" / "interval_coverage.json").read_text())["cells"]
+    assert len(kept) == 18 and all(0.93 <= c["covered"] <= 0.975 and c["rejected"] <= 0.06 for c in kept)
 
 
-def test_coverage_on_record(root):
-    found = json.loads((root / "benchmarks" / "interval_coverage.json").read_text())["cells"]
-    assert len(found) == 18 and all(0.93 <= c["covered"] <= 0.975 for c in found)
-    assert max(c["rejected"] for c in found) <= 0.06
-
-
-def test_no_values_and_one_unit_are_said_honestly():
-    assert all(map(math.isnan, rate_interval([], [], [])))
-    assert rate_interval([1.0, 0.0], ["d", "d"], ["g", "g"]) == (0.0, 1.0)
-
-
-# ---- results and executors
 @pytest.fixture(scope="module")
-def qs(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as m:
-        m.setenv("SQL_ENV_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield load("bundled").filter(split="test")
+def qs(kept_variants):
+    return load("bundled").filter(split="test")
 
 
 def test_robust_is_reported(qs):
@@ -254,7 +215,7 @@ def test_robust_is_reported(qs):
     assert oracle.success_rate == oracle.robust_rate == 1
     lucky = evaluate(qs, WritesAnswers(qs), n_episodes=30)
     assert (lucky.success_rate, lucky.robust_rate) == (1, 0)
-    assert "robust" in results_frame([lucky]).columns and "| 0.0% |" in results_markdown([lucky])
+    assert "robust" in results.results_frame([lucky]).columns and "| 0.0% |" in results.results_markdown([lucky])
 
 
 class WritesAnswers(OraclePolicy):
@@ -263,24 +224,11 @@ class WritesAnswers(OraclePolicy):
     name = "writes answers"
 
     def select_action(self, observation):
-        from sql_env.grading.answers import format_rows
-        from sql_env.play.acts import Action
-
         q = self.find(observation)
-        literal = ", ".join(
-            "("
-            + ", ".join(
-                "NULL" if v is None else repr(v) if not isinstance(v, str) else "'" + v.replace("'", "''") + "'"
-                for v in r
-            )
-            + ")"
-            for r in q.gold_answer
-        )
-        return (
-            Action("QUERY", f"VALUES {literal}")
-            if observation.step_count == 0
-            else Action("ANSWER", format_rows(q.gold_answer))
-        )
+        if observation.step_count:
+            return Action("ANSWER", format_rows(q.gold_answer))
+        rows = [", ".join(apsw.format_sql_value(v) for v in row) for row in q.gold_answer]
+        return Action("QUERY", f"VALUES {', '.join(f'({row})' for row in rows)}")
 
 
 @pytest.mark.slow
@@ -293,61 +241,31 @@ def test_hack_floors(qs):
 
 
 class TestExecutors:
-    "The same result to the last bit, wherever it is played."
+    "The same result to the last bit, wherever it is played; processes are in test_evaluation.py."
 
-    @pytest.fixture
-    def serial(self, qs):
-        return [evaluate(EpisodeEnv(qs), p, n_episodes=60, seed=3) for p in (RandomPolicy(), GreedyPolicy())]
-
-    def check(self, qs, serial, executor):
-        for p, s in zip((RandomPolicy(), GreedyPolicy()), serial):
-            r = evaluate(EpisodeEnv(qs), p, n_episodes=60, seed=3, executor=executor, progress=False)
-            assert r == s and not [e for e in r.episodes if e.error]
-
-    def test_processes(self, qs, serial):
-        with ProcessPoolExecutor(2) as pool:
-            self.check(qs, serial, pool)
+    def check(self, qs, executor):
+        for policy in (RandomPolicy(), GreedyPolicy()):
+            r, serial = (
+                evaluate(EpisodeEnv(qs), policy, n_episodes=60, seed=3, progress=False, **more)
+                for more in (dict(executor=executor), {})
+            )
+            assert r == serial and not [e for e in r.episodes if e.error]
 
     @pytest.mark.slow
-    def test_dask(self, qs, serial):
+    def test_dask(self, qs):
         distributed = pytest.importorskip("distributed", reason="pip install sql_env[cluster]")
-        with (
-            distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
-            self.check(qs, serial, client.get_executor())
+        about = dict(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
+        with distributed.LocalCluster(**about) as cluster, distributed.Client(cluster) as client:
+            self.check(qs, client.get_executor())
 
     @pytest.mark.slow
     @pytest.mark.full  # Ray gives itself 30 s to start, which a busy machine may not keep
-    def test_ray(self, qs, serial):
+    def test_ray(self, qs):
         ray = pytest.importorskip("ray", reason="pip install sql_env[cluster]")
-        ray.init(
-            num_cpus=2,
-            include_dashboard=False,
-            _node_ip_address="127.0.0.1",
-            log_to_driver=False,
-            object_store_memory=100 * 2**20,
-            runtime_env={"env_vars": {"PYTHONPATH": __import__("os").environ.get("PYTHONPATH", "")}},
-        )
+        env = {"env_vars": {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}}
+        quiet = dict(include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
+        ray.init(num_cpus=2, object_store_memory=100 * 2**20, runtime_env=env, **quiet)
         try:
-            self.check(qs, serial, RayExecutor())
+            self.check(qs, RayExecutor())
         finally:
             ray.shutdown()
-
-    def test_a_dead_worker_loses_no_episode(self, qs):
-        with ProcessPoolExecutor(1) as pool, pytest.raises(RunStopped, match="none is left") as e:
-            evaluate(EpisodeEnv(qs), KillsItsProcess(), n_episodes=10, executor=pool, progress=False)
-        assert e.value.result.n_episodes == 0, "what nobody could play is no failed episode"
-
-
-class KillsItsProcess:
-    "Ends the process that plays it."
-
-    name = "kills its process"
-
-    def select_action(self, observation):
-        import os
-
-        os._exit(1)

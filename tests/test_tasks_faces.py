@@ -6,7 +6,7 @@ import re
 
 import pytest
 from test_cli import sql_env  # noqa: F401
-from test_tasks import ALL, EXECUTE, FEE, NOTHING, OPEN, ROWS, SCHEMA
+from test_tasks import ALL, DONE, EXECUTE, FEE, NOTHING, OPEN, ROWS, SCHEMA
 from test_view_run import unpack
 
 from sql_env import EpisodeEnv, EpisodeExplorer, Session
@@ -22,6 +22,16 @@ from sql_env.server.settings import Seats
 
 DO = FEE.gold_statements[0]
 HALF = "UPDATE account SET cents = cents - 10 WHERE id = 5"
+PLAIN = FEE.with_fields(gold_statements=(), writes=(), gold_sql="SELECT 7", gold_answer=((7,),))
+PLAIN = PLAIN.with_fields(answer_type="integer", states_rule=False)
+CHANGE = "Change rows with execute; only these tables may be changed: account. At most 20,000 rows"
+KINDS = [  # question, actions, what its prompt says, what it must not say
+    (PLAIN, ACTIONS, "answer, once", "execute"),
+    (PLAIN, EXECUTE, "answer, once", "may be changed"),
+    (FEE, EXECUTE, CHANGE, "You answer"),
+    (FEE, (*EXECUTE, "ABSTAIN"), "call abstain", "answer, once"),
+    (PLAIN.with_fields(follow_ups=(PLAIN,)), ACTIONS, "the next question may follow", "once"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,36 +40,44 @@ def questions(tmp_path_factory):
     return QuestionSet([FEE, OPEN, NOTHING], {"bank": path}, "bank")
 
 
+def played(questions, *moves, question_id="bank-fee", **options):
+    "A server's environment in which some moves were made, and what it said."
+    env = SQLEnvironment(questions, actions=EXECUTE, **options)
+    seen = [env.reset(question_id=question_id)]
+    return env, [*seen, *(env.step(SQLAction(action_type=verb, argument=text)) for verb, text in moves)]
+
+
+def visited(questions, *moves, **options):
+    "A visitor of the page who made some moves, and the page."
+    visit = _Visit(SQLEnvironment(questions, actions=EXECUTE, **options))
+    visit.start(question_id="bank-fee")
+    return visit, moved(visit, *moves)
+
+
+def moved(visit, *moves):
+    for move in moves:
+        visit.step(*move)
+    return _episode_html(visit.env, visit.obs, visit.request)
+
+
 @pytest.mark.parametrize("sql, right", [(DO, True), (HALF, False)])
 def test_a_server_plays_tasks(questions, sql, right):
     ended = []
-    env = SQLEnvironment(questions, actions=EXECUTE, verify="robust", on_end=ended.append)
-    env.reset(question_id="bank-fee")
-    seen = env.step(SQLAction(action_type="EXECUTE", argument=sql))
-    assert re.fullmatch(r"account: \d rows? updated", seen.result)
-    assert "correct" not in seen.metadata
-    seen = env.step(SQLAction(action_type="ANSWER", argument="done"))
-    assert seen.done and seen.reward == right
-    assert seen.metadata["correct"] == right and seen.metadata["robust"] is right
+    env, (_, did, end) = played(questions, ("EXECUTE", sql), DONE, verify="robust", on_end=ended.append)
+    assert re.fullmatch(r"account: \d rows? updated", did.result) and "correct" not in did.metadata
+    assert end.done and end.reward == right
+    assert end.metadata["correct"] == right and end.metadata["robust"] is right
     assert ended[0]["correct"] == right
     copy = env.episode.work.copy
     env.close()
     assert copy.is_closed
 
 
-def test_no_gold_leaves_a_server(questions):
-    env = SQLEnvironment(questions, actions=EXECUTE)
-    seen = [env.reset(question_id="bank-fee")]
-    for action in [("EXECUTE", HALF), ("EXECUTE", "DROP TABLE x"), ("ANSWER", "done")]:
-        seen.append(env.step(SQLAction(action_type=action[0], argument=action[1])))
+def test_no_gold_leaves_a_server_and_a_closed_one_leaves_no_copy_open(questions):
+    env, seen = played(questions, ("EXECUTE", HALF), ("EXECUTE", "DROP TABLE x"), DONE)
     text = "".join(o.model_dump_json() for o in seen) + env.state.model_dump_json()
     assert "Oslo'" not in text and "cents >= 100" not in text and "missing" not in text
-
-
-def test_a_closed_server_leaves_no_copy_open(questions):
-    env = SQLEnvironment(questions, actions=EXECUTE)
-    env.reset(question_id="bank-fee")
-    env.step(SQLAction(action_type="EXECUTE", argument=HALF))
+    env, _ = played(questions, ("EXECUTE", HALF))
     copy = env.episode.work.copy
     env.reset(question_id="bank-open")
     assert copy.is_closed
@@ -69,29 +87,16 @@ def test_the_page_for_people(questions):
     visits = Visits(lambda: SQLEnvironment(questions, actions=EXECUTE), Seats(4))
     ids = {c["props"].get("elem_id") for c in build_page(visits, ["train"]).config["components"]}
     assert {"se-execute", "se-execute-send"} <= ids
-    visit = _Visit(SQLEnvironment(questions, actions=EXECUTE))
-    visit.start(question_id="bank-fee")
-    visit.step("EXECUTE", " ")
-    assert "Write a statement first" in _episode_html(visit.env, visit.obs, visit.request)
-    visit.step("EXECUTE", HALF)
-    page = _episode_html(visit.env, visit.obs, visit.request)
+    visit, page = visited(questions, ("EXECUTE", " "))
+    assert "Write a statement first" in page
+    page = moved(visit, ("EXECUTE", HALF))
     assert "700 → 690" in page and "100 → 90" not in page
-    visit.step("ANSWER", "done")
-    page = _episode_html(visit.env, visit.obs, visit.request)
+    page = moved(visit, DONE)
     assert "Wrong" in page and "100 → 90" not in page and "Oslo'" not in page
-    practice = _Visit(SQLEnvironment(questions, actions=EXECUTE, reveal="gold"))
-    practice.start(question_id="bank-fee")
-    practice.step("ANSWER", "done")
-    assert "100 → 90" in _episode_html(practice.env, practice.obs, practice.request)
-
-
-def test_the_page_of_who_practises_tells_the_conditions_and_no_other(questions):
+    assert "100 → 90" in visited(questions, DONE, reveal="gold")[1]
     for reveal, told in (("gold", True), ("verdict", False), ("none", False)):
-        visit = _Visit(SQLEnvironment(questions, actions=EXECUTE, reveal=reveal, verify="robust"))
-        visit.start(question_id="bank-fee")
-        visit.step("EXECUTE", DO)
-        visit.step("ANSWER", "done")
-        assert (ALL in _episode_html(visit.env, visit.obs, visit.request)) == told
+        page = visited(questions, ("EXECUTE", DO), DONE, reveal=reveal, verify="robust")[1]
+        assert (ALL in page) == told, "who practises is told the conditions, and no other"
 
 
 def test_the_page_of_a_log_tells_the_conditions(sql_env, questions, tmp_path):  # noqa: F811
@@ -105,13 +110,12 @@ def test_the_page_of_a_log_tells_the_conditions(sql_env, questions, tmp_path):  
 
 def test_the_explorer(questions):
     ex = EpisodeExplorer(questions, question_id="bank-fee")
-    board = ex.human.board
+    board, screen = ex.human.board, ex.human.player.screens
     board.boxes["EXECUTE"].value = DO
     board.buttons["EXECUTE", ""].click()
-    assert "250 → 240" in ex.human.player.screens.children[0].value
-    ex.play("ANSWER", "done")
-    assert "The rows are as they should be" in ex.human.player.screens.children[0].value
-    assert ALL in ex.human.player.screens.children[0].value
+    assert "250 → 240" in screen.children[0].value
+    ex.play(*DONE)
+    assert "The rows are as they should be" in screen.children[0].value and ALL in screen.children[0].value
     ex.watch("oracle")
     assert ex.views[0].outcome.verdict.correct and "removed" not in ex.html().data
 
@@ -122,22 +126,6 @@ def test_mcp(questions):
         player.call("start", dict(question_id="bank-fee"))
         assert player.call("execute", dict(sql=sql))[0].endswith("updated")
         assert said in player.call("answer", dict(value="done"))[0]
-
-
-PLAIN = FEE.with_fields(gold_statements=(), writes=(), gold_sql="SELECT 7", gold_answer=((7,),))
-PLAIN = PLAIN.with_fields(answer_type="integer", states_rule=False)
-KINDS = [  # question, actions, what its prompt says, what it must not say
-    (PLAIN, ACTIONS, "answer, once", "execute"),
-    (PLAIN, EXECUTE, "answer, once", "may be changed"),
-    (
-        FEE,
-        EXECUTE,
-        "Change rows with execute; only these tables may be changed: account. At most 20,000 rows",
-        "You answer",
-    ),
-    (FEE, (*EXECUTE, "ABSTAIN"), "call abstain", "answer, once"),
-    (PLAIN.with_fields(follow_ups=(PLAIN,)), ACTIONS, "the next question may follow", "once"),
-]
 
 
 @pytest.mark.parametrize("question, actions, says, never", KINDS)
@@ -168,8 +156,7 @@ def test_the_command(sql_env, questions, tmp_path):  # noqa: F811
     folder = save_question_set(questions, tmp_path / "bank")
     asked = ("--source", "folder", "--path", folder, "--actions", "execute")
     run = sql_env("demo", *asked, "--question", "bank-fee")
-    assert run.code == 0 and "Right. The rows are as they should be" in run.out
-    assert "100 → 90" in run.out
+    assert run.code == 0 and "Right. The rows are as they should be" in run.out and "100 → 90" in run.out
     run = sql_env("evaluate", *asked, "--policy", "oracle", "--no-floor", "--json")
     assert run.code == 0 and json.loads(run.out)[0]["success_rate"] == 1
     run = sql_env("demo", "--source", "folder", "--path", folder)

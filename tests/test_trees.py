@@ -13,6 +13,7 @@ from sql_env.evaluation import read_log, step_values, tree_rollouts, write_log
 from sql_env.evaluation.rollouts import _fork_policy, _states_of, _tree_trajectories, read_trees
 from sql_env.play.acts import ACTS, Action
 from sql_env.policies.requests import Completion, ModelError
+from sql_env.view.page import tree_page_html
 
 ID = "vet_clinic-02"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
@@ -27,12 +28,9 @@ def begun(question_id=ID, budget=6, reward="shaped", actions=()):
 
 
 def said(action):
-    kind, argument = action
-    name, parameter = ACTS[kind][1:3]
-    arguments = json.dumps({parameter: argument})
-    return dict(
-        role="assistant", content="", tool_calls=[dict(type="function", function=dict(name=name, arguments=arguments))]
-    )
+    act = ACTS[action[0]]
+    function = dict(name=act.tool, arguments=json.dumps({act.parameter: action[1]}))
+    return dict(role="assistant", content="", tool_calls=[dict(type="function", function=function)])
 
 
 class Distracted:
@@ -41,13 +39,11 @@ class Distracted:
     name = "distracted"
 
     def __init__(self, share=0.4):
-        self.share, self.oracle = share, OraclePolicy(bundled())
-        self.other, self.rng = RandomPolicy(), Random(0)
+        self.share, self.oracle, self.other, self.rng = share, OraclePolicy(bundled()), RandomPolicy(), Random(0)
 
     def select_action(self, observation):
         self.other.rng = self.rng
-        chosen = self.other if self.rng.random() < self.share else self.oracle
-        return chosen.select_action(observation)
+        return (self.other if self.rng.random() < self.share else self.oracle).select_action(observation)
 
 
 class Writer:
@@ -75,13 +71,11 @@ class Writer:
 
 def told(root):
     "All that a tree says, but for the clock."
-    return str(root), [
-        (n.path, n.state_key, n.reward, n.turn, n.trajectory and (n.trajectory.messages, n.trajectory.episode))
-        for n in root.walk()
-    ]
+    nodes = list(root.walk())
+    over = [(n.trajectory.messages, n.trajectory.episode) for n in nodes if n.trajectory]
+    return str(root), over, [(n.path, n.state_key, n.reward, n.turn, n.trajectory is None) for n in nodes]
 
 
-# ---- trees
 def test_a_tree_has_its_branches():
     session = begun()
     root = tree_rollouts(session, Distracted(), width=3, depth=2, seed=1)
@@ -92,30 +86,22 @@ def test_a_tree_has_its_branches():
         if len(node.path) > 2:
             assert len(node.children) == (0 if node.trajectory else 1)
         assert node.trajectory is None or not node.children
-    leaves = root.leaves
-    assert all(len(leaf.trajectory.turns) == len(leaf.path) for leaf in leaves)
-    assert {leaf.trajectory.episode.correct for leaf in leaves} == {True, False}
+    assert all(len(leaf.trajectory.turns) == len(leaf.path) for leaf in root.leaves)
+    assert {leaf.trajectory.episode.correct for leaf in root.leaves} == {True, False}
     for child in root.children:
-        shared = {str(leaf.trajectory.turns[0]) for leaf in child.leaves}
-        assert shared == {str(child.turn)}
+        assert {str(leaf.trajectory.turns[0]) for leaf in child.leaves} == {str(child.turn)}
 
 
 def test_values_are_means_over_children():
     root = tree_rollouts(begun(reward="partial"), Distracted(), width=2, depth=3, seed=5)
     for node in root.walk():
-        if node.children:
-            assert node.value == pytest.approx(sum(c.reward + c.value for c in node.children) / len(node.children))
-        else:
-            assert node.value == 0
+        worth = [c.reward + c.value for c in node.children]
+        assert node.value == (pytest.approx(sum(worth) / len(worth)) if worth else 0)
     for leaf in root.leaves:
         path = [n for n in root.walk() if n.path and leaf.path[: len(n.path)] == n.path]
         assert sum(n.reward for n in path) == pytest.approx(leaf.trajectory.episode.total_reward)
-
-
-def test_a_tree_of_one_branch_is_a_rollout():
-    policy = OraclePolicy(bundled())
-    (leaf,) = tree_rollouts(begun(), policy, width=1, depth=0).leaves
-    assert leaf.trajectory.correct and leaf.path == (0, 0, 0)
+    (leaf,) = tree_rollouts(begun(), OraclePolicy(bundled()), width=1, depth=0).leaves
+    assert leaf.trajectory.correct and leaf.path == (0, 0, 0), "a tree of one branch is a rollout"
 
 
 @pytest.mark.parametrize("make", [ThreadPoolExecutor, ProcessPoolExecutor])
@@ -135,30 +121,25 @@ def test_a_tree_is_the_same_in_workers(make):
 @pytest.mark.parametrize("cluster", [pytest.param("ray", marks=pytest.mark.full), "dask"])
 def test_a_tree_is_the_same_on_a_cluster(cluster):
     module = pytest.importorskip(dict(ray="ray", dask="distributed")[cluster])
-    sessions = [begun(actions=[("DESCRIBE", "visit")]), begun()]
-    here = tree_rollouts(sessions, OraclePolicy(bundled()), 2, 2, seed=4)
+    sessions, policy = [begun(actions=[("DESCRIBE", "visit")]), begun()], OraclePolicy(bundled())
+
+    def found(executor=None):
+        trees = tree_rollouts(sessions, policy, 2, 2, 4, executor)
+        return [told(t) for t in trees], step_values(sessions[0], policy, 2, 4, executor)
+
     if cluster == "ray":
         from sql_env.evaluation import RayExecutor
 
-        module.init(
-            num_cpus=2,
-            include_dashboard=False,
-            _node_ip_address="127.0.0.1",
-            log_to_driver=False,
-            object_store_memory=100 * 2**20,
-        )
+        local = dict(include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
+        module.init(num_cpus=2, object_store_memory=100 * 2**20, **local)
         try:
-            there = tree_rollouts(sessions, OraclePolicy(bundled()), 2, 2, 4, RayExecutor())
-            values = step_values(sessions[0], OraclePolicy(bundled()), 2, 4, RayExecutor())
+            there = found(RayExecutor())
         finally:
             module.shutdown()
     else:
         with module.Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
-            pool = client.get_executor()
-            there = tree_rollouts(sessions, OraclePolicy(bundled()), 2, 2, 4, pool)
-            values = step_values(sessions[0], OraclePolicy(bundled()), 2, 4, pool)
-    assert [told(t) for t in there] == [told(t) for t in here]
-    assert values == step_values(sessions[0], OraclePolicy(bundled()), 2, 4)
+            there = found(client.get_executor())
+    assert there == found()
 
 
 def test_a_model_is_asked_once_for_all_branches():
@@ -184,9 +165,7 @@ def test_a_model_goes_on_in_the_conversation_of_a_session():
 def test_who_gives_up_pays_and_who_crashes_does_not_count():
     class Half(Writer):
         def _say(self, messages, seed):
-            if seed % 2:
-                return ModelError("the server is gone")
-            return Completion(dict(content="Hm."))
+            return ModelError("the server is gone") if seed % 2 else Completion(dict(content="Hm."))
 
     silent = tree_rollouts(begun(), ChatPolicy(Writer(1.0), nudges=0), 2, 1)
     stopped = begun().episode.ask.meter.if_stopped
@@ -210,23 +189,16 @@ def test_forks_of_policies_do_not_share():
     assert (chat.seed, twin.seed) == (0, 7)
 
 
-@pytest.mark.parametrize(
-    "arguments, message", [((0, 1), "no tree"), ((2, 13), "1 to 4096"), ((2, -1), "no tree"), (([3, 0],), "no tree")]
-)
-def test_what_can_not_be_a_tree(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        tree_rollouts(begun(), RandomPolicy(), *arguments)
-
-
-def test_a_tree_needs_a_session_that_is_open():
-    over = begun(actions=[("ANSWER", "44")])
-    for session in (over, Session(EpisodeEnv(bundled()))):
+def test_what_can_not_be_a_tree():
+    for arguments in ((0, 1), (2, -1), ([3, 0],), (2, 13)):
+        with pytest.raises(ValueError, match="1 to 4096" if arguments == (2, 13) else "no tree"):
+            tree_rollouts(begun(), RandomPolicy(), *arguments)
+    for session in (begun(actions=[("ANSWER", "44")]), Session(EpisodeEnv(bundled()))):
         with pytest.raises(ValueError, match="not over"):
             tree_rollouts(session, RandomPolicy())
     assert tree_rollouts([], RandomPolicy()) == []
 
 
-# ---- values
 def test_values_along_an_episode():
     session = begun(reward="sparse", actions=[("DESCRIBE", "visit"), ("QUERY", GOLD)])
     values = step_values(session, OraclePolicy(bundled()), 4)
@@ -261,9 +233,8 @@ def test_states_are_those_of_the_conversation():
     assert last.messages == session.messages and last.state() == session.state()
 
 
-# ---- logs
 def test_a_tree_in_a_log(tmp_path):
-    roots = tree_rollouts([begun(), begun("film_festival-04")], Distracted(), 2, 2, seed=3)
+    roots = grown()
     made = _tree_trajectories(roots)
     assert [t.episode.episode_index for t in made] == list(range(len(made)))
     write_log(tmp_path / "log.jsonl", dict(policy="distracted"), made)
@@ -274,32 +245,24 @@ def test_a_tree_in_a_log(tmp_path):
     assert read_trees([read[0]])[0].leaves[0].trajectory == read[0]
     read[0].branch = []
     assert "branch" not in read[0].to_dict() and len(read_trees(read[:1])) == 0
-
-
-def test_a_tree_that_began_later_comes_back_from_its_first_step(tmp_path):
-    session = begun(actions=[("DESCRIBE", "visit")])
-    root = tree_rollouts(session, Distracted(), 2, 1, seed=3)
-    (again,) = read_trees(_tree_trajectories([root]))
+    root = tree_rollouts(begun(actions=[("DESCRIBE", "visit")]), Distracted(), 2, 1, seed=3)
+    (again,) = read_trees(_tree_trajectories([root]))  # one that began later comes back from its first step
     assert again.path == () and again.children[0].turn.action == ("DESCRIBE", "visit")
     assert str(again.children[0]).splitlines()[1:] == str(root).splitlines()[1:]
 
 
-# ---- pages
-def test_a_page_of_trees(tmp_path):
-    from typer.testing import CliRunner
+def grown():
+    return tree_rollouts([begun(), begun("film_festival-04")], Distracted(), 2, 2, seed=3)
 
-    from sql_env.cli import play as _play  # noqa: F401
-    from sql_env.cli.app import app
-    from sql_env.view.page import tree_page_html
 
-    roots = tree_rollouts([begun(), begun("film_festival-04")], Distracted(), 2, 2, seed=3)
+def test_a_page_of_trees(sql_env, tmp_path):
+    roots = grown()
     page = tree_page_html(roots, "<trees>")
     assert page.count('class="tx-question"') == 2 and "&lt;trees&gt;" in page
     assert "<script" not in page and "default-src &#x27;none&#x27;" in page.replace("'", "&#x27;")
     assert page.count("<details") == sum(1 for root in roots for _ in root.walk()) - 2
     write_log(tmp_path / "log.jsonl", dict(policy="distracted"), _tree_trajectories(roots))
-    out = tmp_path / "page.html"
-    done = CliRunner().invoke(app, ["view", str(tmp_path / "log.jsonl"), "--trees", "--out", str(out)])
-    assert done.exit_code == 0 and "2 trees" in done.output and "tx-best" in out.read_text()
+    code, out, err = sql_env("view", "log.jsonl", "--trees", "--out", "page.html")
+    assert code == 0 and "2 trees" in out + err and "tx-best" in (tmp_path / "page.html").read_text()
     with pytest.raises(ValueError, match="no tree"):
         tree_page_html([])

@@ -62,10 +62,7 @@ def test_long_values_are_cut_and_say_how_long_they_are():
     assert format_value("x" * 400, 300) == "x" * 300 + "... (400 characters)"
     assert format_value(b"\xab" * 200, 300) == "x'" + "ab" * 150 + "'... (200 bytes)"
     assert format_value("x" * 300, 300) == "x" * 300 and format_value(b"\xab" * 150, 300) == "x'" + "ab" * 150 + "'"
-
-
-def test_a_long_number_is_decided_without_backtracking():
-    "A pattern that backtracks on this text would need ten thousand million steps and never end."
+    # a pattern that backtracks on this text would need ten thousand million steps and never end
     text = "1" * 200_000 + "x"
     assert format_value(text) == text
 
@@ -74,45 +71,23 @@ def test_a_long_number_is_decided_without_backtracking():
 def test_a_value_comes_back_from_json(value):
     back = value_from_json(json.loads(json.dumps(value_to_json(value), allow_nan=False)))
     assert (type(back), repr(back)) == (type(value), repr(value)) and is_sql_value(back)
+    assert not any(map(is_sql_value, [float("nan"), [1], object()])), "what SQLite can't hold"
 
 
 def test_text_says_how_many_rows_are_not_shown():
     r = Result(("n",), [(i,) for i in range(25)])
     assert r.text().split("\n")[-1] == "... 25 rows, 20 shown" and len(r.text().split("\n")) == 22
     assert Result(("n",), [], False).text() == "n\n(no rows)"
-
-
-def test_names_on_a_line_are_quoted_where_they_could_be_taken_for_two():
-    names = ["ship", "port call", "price, net", "count(*)", "it's", "a\\,b", "NULL"]
-    assert [format_identifier(n) for n in names] == [
-        "ship",
-        "port call",
-        "'price, net'",
-        "'count(*)'",
-        "'it''s'",
-        r"'a\\,b'",
-        "'NULL'",
-    ]
-
-
-@pytest.mark.parametrize(
-    "name, names, phrase",
-    [
-        ("bondled", ["bundled", "spider"], "the nearest are bundled"),
-        ("x", ["bundled", "spider"], "there are bundled, spider"),
-        ("x", list("abcdefg"), "there are a, b, c, d, e and 2 more"),
-        (7, ["bundled"], "there are bundled"),
-    ],
-)
-def test_the_nearest_names_or_the_first(name, names, phrase):
-    assert nearest_names(name, names) == phrase
-
-
-def test_a_result_as_a_frame():
     frame = Result(("n", "n"), [(1, "y"), (2, "x")]).frame()
     assert list(frame.columns) == ["n", "n"] and frame.values.tolist() == [[1, "y"], [2, "x"]]
 
 
-@pytest.mark.parametrize("value", [float("nan"), [1], object()])
-def test_what_sqlite_cannot_hold_is_no_value(value):
-    assert not is_sql_value(value)
+def test_names_are_quoted_where_they_could_be_taken_for_two_and_the_nearest_are_found():
+    names = ["ship", "port call", "price, net", "count(*)", "it's", "a\\,b", "NULL"]
+    written = ["ship", "port call", "'price, net'", "'count(*)'", "'it''s'", r"'a\\,b'", "'NULL'"]
+    assert [format_identifier(n) for n in names] == written
+    names = ["bundled", "spider"]
+    assert nearest_names("bondled", names) == "the nearest are bundled"
+    assert nearest_names("x", names) == "there are bundled, spider"
+    assert nearest_names("x", list("abcdefg")) == "there are a, b, c, d, e and 2 more"
+    assert nearest_names(7, ["bundled"]) == "there are bundled"

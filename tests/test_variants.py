@@ -4,13 +4,14 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import time
 from itertools import islice
+from pathlib import Path
 from types import SimpleNamespace
 
 import apsw
 import pytest
+from databases import in_threads, memory
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from laws import law
@@ -19,33 +20,14 @@ from tables import cases
 from sql_env import Episode, Limits, QueryError, Question, RewardConfig, load
 from sql_env.database.database import Database, build_database
 from sql_env.grading import Verdict, judge_evidence, verify_robust
+from sql_env.grading.variants import selection
 from sql_env.grading.variants.instances import InstanceGenerator
-from sql_env.grading.variants.selection import (
-    VARIANT_STORE,
-    _pack_variants,
-    _unpack_variants,
-    build_variants,
-    candidate_instances,
-    selection_task,
-    variants_for,
-)
 from sql_env.paths import DiskCache
 from sql_env.sql.mutants import one_edit_mutants
 
 pytestmark = pytest.mark.usefixtures("kept_variants")
 
-SCHEMA = """
-CREATE TABLE port (code TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, depth REAL CHECK (depth > 0));
-CREATE TABLE ship (ship_id INTEGER PRIMARY KEY, name TEXT COLLATE NOCASE, home TEXT REFERENCES port(code),
-                   built TEXT, mother INTEGER REFERENCES ship);
-CREATE TABLE berth (port TEXT NOT NULL REFERENCES port, number INTEGER NOT NULL, length INTEGER,
-                    PRIMARY KEY (port, number)) WITHOUT ROWID;
-CREATE TABLE stay (stay_id INTEGER PRIMARY KEY, ship_id INTEGER NOT NULL REFERENCES ship, port TEXT NOT NULL,
-                   number INTEGER NOT NULL, state TEXT, paid INTEGER,
-                   total INTEGER GENERATED ALWAYS AS (paid * 2), FOREIGN KEY (port, number) REFERENCES berth);
-CREATE UNIQUE INDEX one_a_day ON stay (ship_id, port, number, state);
-CREATE VIEW busy AS SELECT port, count(*) AS n FROM stay GROUP BY port;"""
-TRIGGER = "CREATE TRIGGER t AFTER INSERT ON ship BEGIN DELETE FROM port; END;"
+SCHEMA = (Path(__file__).parent / "data" / "variants_harbour.sql").read_text()
 GOLDS = cases("variants_golds")
 EVERY_TABLE = "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY name"
 
@@ -53,16 +35,10 @@ EVERY_TABLE = "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'view
 @pytest.fixture(scope="module")
 def harbour(tmp_path_factory):
     rng = random.Random(0)
-    ports = [
-        ("OSL", "Oslo", 12.5),
-        ("ROM", "Rome", 8.0),
-        ("BRE", "Bremen", 9.5),
-        ("POR", "Porto", 20.0),
-        ("KIE", "Kiel", 7.5),
-    ]
-    names = ["Aurora", "Bora", "Cirrus", "Dione", "Eos", "Flora", "Gaia", "Hera", "Iris", "Juno"]
+    ports = [("OSL", "Oslo", 12.5), ("ROM", "Rome", 8.0), ("BRE", "Bremen", 9.5), ("POR", "Porto", 20.0)]
+    ports.append(("KIE", "Kiel", 7.5))
     ships = []
-    for i, name in enumerate(names, 1):
+    for i, name in enumerate("Aurora Bora Cirrus Dione Eos Flora Gaia Hera Iris Juno".split(), 1):
         home = rng.choice(["OSL", "ROM", "BRE", None])
         built = f"200{rng.randint(0, 4)}-0{rng.randint(1, 9)}-1{rng.randint(0, 9)}"
         ships.append((i, name, home, built, i - 3 if i > 4 else None))
@@ -74,14 +50,12 @@ def harbour(tmp_path_factory):
             seen.add(row)
             stays.append((len(stays) + 1, *row, rng.randint(50, 150)))
     path = tmp_path_factory.mktemp("harbour") / "harbour.sqlite"
-    con = apsw.Connection(str(path))
-    con.execute(SCHEMA)
-    for table, rows in (("port", ports), ("ship", ships), ("berth", berths), ("stay", stays)):
-        columns = ", ".join(name for _, name, *_ in con.execute(f"PRAGMA table_info({table})"))
-        marks = ",".join("?" * len(rows[0]))
-        con.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
-    con.execute(TRIGGER)
-    con.close()
+    build_database(path, SCHEMA, {"port": ports, "ship": ships, "berth": berths})
+    with apsw.Connection(str(path)) as con:
+        con.executemany(
+            "INSERT INTO stay (stay_id, ship_id, port, number, state, paid) VALUES (?, ?, ?, ?, ?, ?)", stays
+        )
+        con.execute("CREATE TRIGGER t AFTER INSERT ON ship BEGIN DELETE FROM port; END")
     return path
 
 
@@ -99,18 +73,12 @@ def agrees_with_itself(db, gold):
     return judge_evidence(gold, db, f"{gold} ").correct
 
 
-def opened(image):
-    con = apsw.Connection(":memory:")
-    con.deserialize("main", image)
-    return con
-
-
 def has_cycle(parents):
     "Whether a way from child to parent comes back, or is longer than 100."
-    for start in parents:
-        at, steps = start, 0
-        while at in parents and steps < 100:
-            at, steps = parents[at], steps + 1
+    for at in [*parents]:
+        steps = 0
+        while at in parents and (steps := steps + 1) < 100:
+            at = parents[at]
         if steps == 100:
             return True
     return False
@@ -121,11 +89,11 @@ def test_instances_are_possible_databases(harbour, gold):
     """Schema unchanged; integrity, foreign keys, CHECK, NOT NULL and UNIQUE hold; no circles, codes as in data or gold.
 
     What is kept as gold's rows is what gold gives."""
-    v = build_variants(InstanceGenerator(harbour), gold)
+    v = selection.build_variants(InstanceGenerator(harbour), gold)
     schema = apsw.Connection(str(harbour)).execute(EVERY_TABLE).fetchall()
     assert len(v) == 20
     for image, (rows, ranks) in zip(v.images, v.golds):
-        con = opened(image)
+        con = memory(image)
         assert con.execute(EVERY_TABLE).fetchall() == schema
         assert con.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert con.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -144,8 +112,8 @@ def test_natural_keys_are_kept_only_when_inferred(harbour):
 
     def repeated(infer):
         sql = "SELECT count(name) > count(DISTINCT name) FROM ship"
-        v = build_variants(InstanceGenerator(harbour, infer), GOLDS[0])
-        return any(opened(image).execute(sql).fetchone()[0] for image in v.images)
+        v = selection.build_variants(InstanceGenerator(harbour, infer), GOLDS[0])
+        return any(memory(image).execute(sql).fetchone()[0] for image in v.images)
 
     assert not repeated(True) and repeated(False)
 
@@ -154,7 +122,7 @@ def test_natural_keys_are_kept_only_when_inferred(harbour):
 def test_gold_agrees_with_itself_and_mutants_are_told_apart(harbour, gold):
     db = Database(harbour)
     assert agrees_with_itself(db, gold)
-    v = variants_for(harbour, gold)
+    v = selection.variants_for(harbour, gold)
     mutants = one_edit_mutants(gold, beyond=True)
     assert v.mutants == len(mutants) > 0
     mostly_equivalent = ("add_distinct", "left_join")
@@ -179,40 +147,29 @@ if sys.argv[1] == "1":
     build_variants(generator, golds[3])
 packed = [_pack_variants(build_variants(generator, g)) for g in golds[:3]]
 print(hashlib.sha256(b"".join(packed)).hexdigest())"""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    printed = set()
-    for hash_seed in "012":
-        done = subprocess.run(
-            [sys.executable, "-c", code, hash_seed],
-            env=env | {"PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        printed.add(done.stdout)
-    assert len(printed) == 1
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command, asked = [sys.executable, "-c", code], dict(capture_output=True, text=True, check=True)
+    done = [subprocess.run([*command, seed], env=env | {"PYTHONHASHSEED": seed}, **asked) for seed in "012"]
+    assert len({d.stdout for d in done}) == 1
     generator = InstanceGenerator(harbour)
-    first = build_variants(generator, GOLDS[0])
-    assert first == build_variants(generator, GOLDS[0])
-    assert first != build_variants(generator, GOLDS[0], seed=1)
+    first = selection.build_variants(generator, GOLDS[0])
+    assert first == selection.build_variants(generator, GOLDS[0])
+    assert first != selection.build_variants(generator, GOLDS[0], seed=1)
 
 
 def test_choice_beats_chance(harbour):
     "Two chosen instances for each gold tell more mutants apart than the first two random ones, over all golds."
     generator, chosen, chance = InstanceGenerator(harbour), 0, 0
     for gold in GOLDS:
-        task = selection_task(generator, gold)
-        random_two = islice(candidate_instances(generator, task, seed=0), 2)
+        task = selection.selection_task(generator, gold)
+        random_two = islice(selection.candidate_instances(generator, task, seed=0), 2)
         chance += len(frozenset().union(*(c.killed for c in random_two)))
-        v = build_variants(generator, gold, k=2)
+        v = selection.build_variants(generator, gold, k=2)
         chosen += v.mutants - len(v.alive)
     assert chosen > chance
 
 
-EQUAL = cases("variants_equal")
-
-
-@pytest.mark.parametrize("gold, other", EQUAL)
+@pytest.mark.parametrize("gold, other", cases("variants_equal"))
 def test_equal_queries_agree(harbour, gold, other):
     v = judge_evidence(gold, Database(harbour), other)
     assert v.correct, v
@@ -230,18 +187,13 @@ def test_evidence(harbour):
     names = "\n".join(r[0] for r in db.query(gold).rows)
     assert ask(db, gold, "@last", gold).correct
     assert ask(db, gold, names, gold).correct
-    assert ask(db, gold, names, "SELECT ship_id, home, name FROM ship WHERE home = 'OSL'").correct, (
-        "a column of the result"
-    )
-    assert ask(db, gold, "@last", "SELECT ship_id, name FROM ship WHERE home = 'OSL'").reason == "no_evidence", (
-        "@last is the whole result"
-    )
+    wide = gold.replace("name", "ship_id, home, name", 1)
+    assert ask(db, gold, names, wide).correct, "a column of the result"
+    assert ask(db, gold, "@last", wide).reason == "no_evidence", "@last is the whole result"
     assert ask(db, gold, names, gold, "SELECT 1", "SELECT count(*) FROM ship").correct, "the last that holds the answer"
     assert ask(db, gold, "@last", gold, "SELECT 1").reason == "no_evidence", "@last is the last"
     literal = "VALUES " + ", ".join(f"('{n}')" for n in names.split("\n"))
-    assert ask(db, gold, names, gold, literal).reason == "differs", (
-        "a later query that only repeats the answer is the evidence"
-    )
+    assert ask(db, gold, names, gold, literal).reason == "differs", "a later query that only repeats the answer counts"
     assert ask(db, gold, names).reason == "no_evidence"
     assert ask(db, gold, names, "SELECT name FROM ship").reason == "no_evidence", "picked by eye"
     top = "SELECT name FROM ship ORDER BY built LIMIT 1"
@@ -250,10 +202,11 @@ def test_evidence(harbour):
     assert ask(db, top, "@last", "SELECT name FROM ship ORDER BY built").reason == "no_evidence"
     wrong = Verdict(False, "values")
     assert ask(db, gold, "x", gold, verdict=wrong) is wrong
-
-
-def test_guesses_side_by_side_are_one_guess(harbour):
-    "Of columns that hold the answer the first is read: a row of guesses is worth no more than one of them."
+    # what may be written in an answer may stand in its evidence
+    value = f"{db.query('SELECT avg(paid) FROM stay').rows[0][0]:.2f}"
+    for sql in ("SELECT round(avg(paid), 2) FROM stay", "SELECT CAST(avg(paid) AS TEXT) FROM stay"):
+        assert ask(db, "SELECT avg(paid) FROM stay", value, sql).correct
+    # of columns that hold the answer the first is read: a row of guesses is worth no more than one of them
     db = Database(harbour)
     gold = "SELECT count(*) FROM ship WHERE home = 'OSL'"
     value = str(db.query(gold).rows[0][0])
@@ -266,15 +219,6 @@ def test_guesses_side_by_side_are_one_guess(harbour):
     written = "\n".join(f"{home} | {n}" for home, n in db.query(pairs).rows)
     wide = pairs.replace("count(*)", "count(*), count(ship_id)")
     assert ask(db, pairs, written, wide).correct, "one reading for each answered column"
-
-
-def test_rounded_and_cast_evidence(harbour):
-    "What may be written in an answer may stand in its evidence."
-    db = Database(harbour)
-    gold = "SELECT avg(paid) FROM stay"
-    value = f"{db.query(gold).rows[0][0]:.2f}"
-    assert ask(db, gold, value, "SELECT round(avg(paid), 2) FROM stay").correct
-    assert ask(db, gold, value, "SELECT CAST(avg(paid) AS TEXT) FROM stay").correct
 
 
 @pytest.mark.parametrize("sql, kind", cases("variants_agent_sql_is_guarded_on"))
@@ -294,12 +238,15 @@ def test_bombs_that_wake_up_on_variants_are_stopped(harbour, still_clock):
     assert db.query(bomb).rows == db.query(GOLDS[0]).rows
     verdict = judge_evidence(GOLDS[0], db, bomb)
     assert (verdict.reason, verdict.detail) == ("fails", "instance 1: operations")
+    # limits of the database apply
+    strict, sql = Database(harbour, Limits(rows=1, operations=2000)), "SELECT s.name FROM ship s, stay, stay t"
+    assert judge_evidence(GOLDS[0], strict, f"{sql} WHERE home = 'OSL'").reason in ("fails", "differs")
 
 
 def test_a_variant_is_not_changed_by_the_agent_and_shares_nothing(harbour):
     "The next verdict sees the same instance, whatever the last one tried; the real file is untouched."
     before, db = harbour.read_bytes(), Database(harbour)
-    v = variants_for(harbour, GOLDS[0])
+    v = selection.variants_for(harbour, GOLDS[0])
     for sql in (
         "CREATE TEMP TABLE ship AS SELECT 1",
         "PRAGMA writable_schema = ON",
@@ -308,11 +255,8 @@ def test_a_variant_is_not_changed_by_the_agent_and_shares_nothing(harbour):
     ):
         judge_evidence(GOLDS[0], db, sql)
         assert agrees_with_itself(db, GOLDS[0])
-    assert variants_for(harbour, GOLDS[0]) is v and harbour.read_bytes() == before
-
-
-def test_verdicts_in_threads(harbour):
-    "Many verdicts at once give what they give alone."
+    assert selection.variants_for(harbour, GOLDS[0]) is v and harbour.read_bytes() == before
+    # many verdicts at once give what they give alone
     db, wrong = Database(harbour), [one_edit_mutants(g)[0][1] for g in GOLDS[:4]]
     jobs = [(g, s) for g, w in zip(GOLDS, wrong) for s in (f"{g} ", w)] * 4
     alone, found = [judge_evidence(g, db, s) for g, s in jobs], [None] * len(jobs)
@@ -322,11 +266,7 @@ def test_verdicts_in_threads(harbour):
             gold, sql = jobs[i]
             found[i] = judge_evidence(gold, db, sql)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, 6)
     assert found == alone
 
 
@@ -342,109 +282,73 @@ def test_a_sandbox_may_rest_between_verdicts(tmp_path, still_clock):
         still_clock.now += 3600
 
 
-def test_limits_of_the_database_apply(harbour):
-    strict = Database(harbour, Limits(rows=1, operations=2000))
-    assert judge_evidence(GOLDS[0], strict, "SELECT s.name FROM ship s, stay, stay t WHERE home = 'OSL'").reason in (
-        "fails",
-        "differs",
-    )
-
-
-class TestCache:
-    @pytest.fixture(autouse=True)
-    def own_cache(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "cache"))
-        VARIANT_STORE.clear()
-
-    def test_round_trip(self, harbour):
-        v = build_variants(InstanceGenerator(harbour), GOLDS[0])
-        assert _unpack_variants(_pack_variants(v)) == v
-
-    def test_a_closed_folder_costs_only_time(self, harbour, tmp_path, monkeypatch):
-        v = build_variants(InstanceGenerator(harbour), GOLDS[0])
-        (tmp_path / "file").write_text("")
-        monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "file" / "below"))
-        assert variants_for(harbour, GOLDS[0]) == v
-
-    def test_damaged_entry_is_built_anew(self, harbour, tmp_path):
-        v = variants_for(harbour, GOLDS[0])
-        con = apsw.Connection(str(DiskCache("variants.cache").path))
+def test_variants_are_kept_in_a_cache(harbour, tmp_path, monkeypatch):
+    "What is damaged is built anew, a closed folder costs only time, and a changed database gives new ones."
+    monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "cache"))
+    selection.VARIANT_STORE.clear()
+    v = selection.build_variants(InstanceGenerator(harbour), GOLDS[0])
+    assert selection._unpack_variants(selection._pack_variants(v)) == v == selection.variants_for(harbour, GOLDS[0])
+    selection.VARIANT_STORE.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr("sql_env.grading.variants.selection.build_variants", None)
+        assert selection.variants_for(harbour, GOLDS[0]) == v, "another process finds it"
+    path = DiskCache("variants.cache").path
+    assert path.stat().st_size < 2_000_000
+    with apsw.Connection(str(path)) as con:
         assert con.execute("SELECT count(*) FROM entries").fetchone() == (1,)
         con.execute("UPDATE entries SET data = x'00'")
-        con.close()
-        VARIANT_STORE.clear()
-        assert variants_for(harbour, GOLDS[0]) == v
-
-    def test_another_process_finds_it(self, harbour, monkeypatch):
-        built = variants_for(harbour, GOLDS[0])
-        VARIANT_STORE.clear()
-        monkeypatch.setattr("sql_env.grading.variants.selection.build_variants", None)
-        assert variants_for(harbour, GOLDS[0]) == built
-        assert DiskCache("variants.cache").path.stat().st_size < 2_000_000
-
-    def test_a_changed_database_gives_new_variants(self, harbour, tmp_path):
-        copy = tmp_path / "copy.sqlite"
-        copy.write_bytes(harbour.read_bytes())
-        a = variants_for(copy, GOLDS[0])
-        con = apsw.Connection(str(copy))
+    selection.VARIANT_STORE.clear()
+    assert selection.variants_for(harbour, GOLDS[0]) == v
+    copy = tmp_path / "copy.sqlite"
+    copy.write_bytes(harbour.read_bytes())
+    selection.variants_for(copy, GOLDS[0])
+    with apsw.Connection(str(copy)) as con:
         con.execute("UPDATE ship SET name = name || '!'")
-        con.close()
-        assert variants_for(copy, GOLDS[0]) != a
+    assert selection.variants_for(copy, GOLDS[0]) != v
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "file" / "below"))
+    selection.VARIANT_STORE.clear()
+    assert selection.variants_for(harbour, GOLDS[0]) == v
 
 
-class TestEpisode:
-    def play(self, harbour, verify, *actions, reward=RewardConfig.sparse()):
-        db = Database(harbour)
-        q = Question("q", "How many ships stayed for more than 100?", "harbour", GOLDS[1], db.query(GOLDS[1]).rows)
-        ep = Episode(q, db, reward=reward, verify=verify)
-        ep.reset()
-        for a in actions:
-            obs = ep.step(*a)
-        return ep, obs, q.gold_answer[0][0]
-
-    def test_reward_follows_the_mode_and_all_three_are_reported(self, harbour):
-        n = Database(harbour).query(GOLDS[1]).rows[0][0]
-        lucky = ("QUERY", f"SELECT {n}")
-        for verify, pays in (("value", 1.0), ("robust", 0.0)):
-            ep, obs, _ = self.play(harbour, verify, lucky, ("ANSWER", "@last"))
-            assert (obs.reward, ep.correct, ep.grounded, ep.robust) == (pays, True, False, False)
-            assert ep.verdict.correct and ep.robust_verdict.reason == "differs"
-        ep, obs, _ = self.play(harbour, "robust", ("QUERY", GOLDS[1]), ("ANSWER", "@last"))
-        assert (obs.reward, ep.correct, ep.robust) == (1.0, True, True)
-
-    def test_before_the_end_and_without_an_answer(self, harbour):
-        ep, obs, _ = self.play(harbour, "robust", ("QUERY", GOLDS[1]))
-        assert ep.robust_verdict is None and not ep.robust and not ep.correct
-        ep, obs, _ = self.play(harbour, "robust", *[("QUERY", GOLDS[1])] * 15)
-        assert obs.done and ep.robust_verdict.reason == "no_answer" and not ep.robust
-
-    def test_reset_forgets(self, harbour):
-        ep, obs, n = self.play(harbour, "robust", ("QUERY", GOLDS[1]), ("ANSWER", "@last"))
-        assert ep.robust
-        ep.reset()
-        assert not ep.robust and ep.robust_verdict is None
-        ep.step("ANSWER", str(n))
-        assert ep.correct and ep.robust_verdict.reason == "no_evidence"
-
-    def test_nothing_of_it_is_observed(self, harbour):
-        "The observations of a lucky and of an honest answer differ in nothing but the reward and the history."
-        n = Database(harbour).query(GOLDS[1]).rows[0][0]
-        lucky = self.play(harbour, "robust", ("QUERY", f"SELECT {n}"), ("ANSWER", str(n)))[1]
-        honest = self.play(harbour, "robust", ("QUERY", GOLDS[1]), ("ANSWER", str(n)))[1]
-        for name in ("question", "schema_info", "result", "error", "done", "step_count"):
-            assert getattr(lucky, name) == getattr(honest, name)
-
-    def test_unknown_mode(self, harbour):
-        with pytest.raises(ValueError, match="value, robust"):
-            self.play(harbour, "strict")
+def play(harbour, verify, *actions):
+    db = Database(harbour)
+    q = Question("q", "How many ships stayed for more than 100?", "harbour", GOLDS[1], db.query(GOLDS[1]).rows)
+    ep = Episode(q, db, reward=RewardConfig.sparse(), verify=verify)
+    ep.reset()
+    for a in actions:
+        obs = ep.step(*a)
+    return ep, obs
 
 
-NAMES = st.sampled_from(["ship", "stay", "port", "berth"])
+def test_the_reward_of_an_episode_follows_the_mode_and_all_three_are_reported(harbour):
+    n = str(Database(harbour).query(GOLDS[1]).rows[0][0])
+    lucky, honest = ("QUERY", f"SELECT {n}"), ("QUERY", GOLDS[1])
+    for verify, pays in (("value", 1.0), ("robust", 0.0)):
+        ep, obs = play(harbour, verify, lucky, ("ANSWER", "@last"))
+        assert (obs.reward, ep.correct, ep.grounded, ep.robust) == (pays, True, False, False)
+        assert ep.verdict.correct and ep.robust_verdict.reason == "differs"
+    ep, obs = play(harbour, "robust", honest)
+    assert ep.robust_verdict is None and not ep.robust and not ep.correct, "before the end"
+    ep, obs = play(harbour, "robust", *[honest] * 15)
+    assert obs.done and ep.robust_verdict.reason == "no_answer" and not ep.robust
+    ep, obs = play(harbour, "robust", honest, ("ANSWER", "@last"))
+    assert (obs.reward, ep.correct, ep.robust) == (1.0, True, True)
+    ep.reset()
+    assert not ep.robust and ep.robust_verdict is None, "it forgets"
+    ep.step("ANSWER", n)
+    assert ep.correct and ep.robust_verdict.reason == "no_evidence"
+    # observations of a lucky and of an honest answer differ in nothing but the reward and the history
+    one, other = (play(harbour, "robust", query, ("ANSWER", n))[1] for query in (lucky, honest))
+    for name in ("question", "schema_info", "result", "error", "done", "step_count"):
+        assert getattr(one, name) == getattr(other, name)
+    with pytest.raises(ValueError, match="value, robust"):
+        play(harbour, "strict")
 
 
 @law(25, suppress_health_check=list(HealthCheck))
 @given(
-    table=NAMES,
+    table=st.sampled_from(["ship", "stay", "port", "berth"]),
     column=st.integers(0, 3),
     sign=st.sampled_from(["=", ">", "<>", "<="]),
     value=st.sampled_from(["3", "'OSL'", "'2001-02-11'", "90.5", "NULL"]),
@@ -456,28 +360,25 @@ def test_any_gold_can_be_fuzzed(harbour, table, column, sign, value, what, order
     with apsw.Connection(str(harbour)) as con:
         columns = [c[1] for c in con.execute(f"PRAGMA table_info({table})")]
     c = columns[column % len(columns)]
-    gold = f"SELECT {what.format(c=c)} FROM {table} WHERE {c} {sign} {value}" + (
-        f" ORDER BY {c}" if order and "(" not in what else ""
-    )
+    end = f" ORDER BY {c}" if order and "(" not in what else ""
+    gold = f"SELECT {what.format(c=c)} FROM {table} WHERE {c} {sign} {value}{end}"
     db = Database(harbour)
-    assert len(variants_for(harbour, gold)) == 20
+    assert len(selection.variants_for(harbour, gold)) == 20
     assert agrees_with_itself(db, gold)
-    if value != "NULL":
-        assert not judge_evidence(gold, db, "SELECT 'no such thing'").correct
+    assert value == "NULL" or not judge_evidence(gold, db, "SELECT 'no such thing'").correct
 
 
 def test_bundled_golds_have_variants_and_agree():
-    "A question of each bundled database."
+    "Of each bundled database."
     qs = load("bundled")
     for name in dict.fromkeys(q.database_name for q in qs):
         for q in qs.filter(database_name=name).sample(2, seed=5):
             assert agrees_with_itself(qs.database(name), q.gold_sql), q.question_id
-            assert len(variants_for(qs.databases[name], q.gold_sql)) >= 12, q.question_id
+            assert len(selection.variants_for(qs.databases[name], q.gold_sql)) >= 12, q.question_id
 
 
 @pytest.mark.slow
 def test_spider_golds_agree_with_themselves(spider_path):
-    qs = load("spider", spider_path, "dev").sample(60, seed=1)
-    for q in qs:
-        db = qs.database(q.database_name)
-        assert agrees_with_itself(db, q.gold_sql), q.gold_sql
+    qs = load("spider", spider_path, "dev")
+    for q in qs.sample(60, seed=1):
+        assert agrees_with_itself(qs.database(q.database_name), q.gold_sql), q.gold_sql

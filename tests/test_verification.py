@@ -7,10 +7,9 @@ import re
 
 import pytest
 from fake_server import FakeServer, player
-from typer.testing import CliRunner
+from tables import cases
 
 from sql_env import ChatPolicy, EpisodeEnv, OraclePolicy, RandomPolicy, evaluate, load
-from sql_env.cli import app
 from sql_env.evaluation.logs import _OUTSIDE, _fields
 from sql_env.evaluation.verification import verify_result
 from sql_env.policies.endpoint import Endpoint
@@ -60,8 +59,32 @@ def honest(tmp_path_factory):
     path = tmp_path_factory.mktemp("honest") / "a.jsonl"
     questions = play(path, Careless, split="test", n=24, env=dict(verify="robust"))
     header, *lines = map(json.loads, path.read_text().splitlines())
-    assert {line["episode"]["verdicts"]["value"]["correct"] for line in lines} == {True, False}
+    assert set(map(right, lines)) == {True, False}
     return questions, header, lines
+
+
+@pytest.fixture
+def tampered(honest):
+    "The same, to be changed."
+    return honest[0], *copy.deepcopy(honest[1:])
+
+
+def right(line):
+    return line["episode"]["verdicts"]["value"]["correct"]
+
+
+def write(path, *lines):
+    path.write_text("".join(json.dumps(x) + "\n" for x in lines))
+    return path
+
+
+def check(path, questions, *lines):
+    "Whether the tampering with a log is told, or the log refused in words."
+    try:
+        found = verify_result(write(path, *lines), questions)
+    except ValueError as e:
+        return bool(str(e))
+    return bool(found.problems or found.notes)
 
 
 def places(line):
@@ -83,25 +106,28 @@ def other(value, r):
     return {"value": True}
 
 
+def put(values, place, value=...):
+    "Another value at a place, or none."
+    *keys, last = place if isinstance(place, list) else place.split(".")
+    for key in keys:
+        values = values[int(key) if isinstance(values, list) else key]
+    last = int(last) if isinstance(values, list) else last
+    if callable(value):
+        value = value(values[last])
+    values.pop(last) if value is ... else values.__setitem__(last, value)
+
+
 def change_field(lines, r):
     line = r.choice(lines)
-    *keys, last = r.choice(list(places(line)))
-    inner = line
-    for key in keys:
-        inner = inner[int(key) if isinstance(inner, list) else key]
-    last = int(last) if isinstance(inner, list) else last
-    inner[last] = other(inner[last], r)
+    put(line, r.choice(list(places(line))), lambda value: other(value, r))
 
 
 def call_right(lines, r):
-    wrong = [x for x in lines if not x["episode"]["verdicts"]["value"]["correct"]]
-    verdicts = r.choice(wrong)["episode"]["verdicts"]
-    verdicts["value"] = dict(correct=True, reason="match")
+    put(r.choice([x for x in lines if not right(x)]), "episode.verdicts.value", dict(correct=True, reason="match"))
 
 
 def call_robust(lines, r):
-    verdicts = r.choice(lines)["episode"]["verdicts"]
-    verdicts["certified"] = dict(correct=True, reason="proved")
+    put(r.choice(lines), "episode.verdicts.certified", dict(correct=True, reason="proved"))
 
 
 def call_crashed(lines, r):
@@ -113,9 +139,8 @@ def drop(lines, r):
 
 
 def play_twice(lines, r):
-    right = [x for x in lines if x["episode"]["verdicts"]["value"]["correct"]]
-    wrong = [x for x in lines if x not in right]
-    lines[lines.index(r.choice(wrong))] = copy.deepcopy(r.choice(right))
+    good, wrong = [x for x in lines if right(x)], [x for x in lines if not right(x)]
+    lines[lines.index(r.choice(wrong))] = copy.deepcopy(r.choice(good))
 
 
 def take_the_place(lines, r):
@@ -155,91 +180,40 @@ def of_header(header, r):
     header[name] = {**value, "correct": 2.0} if name == "reward" else other(value, r)
 
 
-@pytest.mark.parametrize(
-    "number", [n if n % 7 == 0 else pytest.param(n, marks=pytest.mark.slow) for n in range(N_TAMPERED)]
-)
-def test_a_tampered_log_is_found(number, honest, tmp_path):
-    questions, (header, lines) = honest[0], copy.deepcopy(honest[1:])
+NUMBERS = [n if n % 7 == 0 else pytest.param(n, marks=pytest.mark.slow) for n in range(N_TAMPERED)]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_tampered_log_is_found(number, honest, tampered, tmp_path):
+    questions, header, lines = tampered
     r = random.Random(number)
     if number % 10 == 0:
         of_header(header, r)
     else:
         TAMPERED[number % len(TAMPERED)](lines, r)
     assert (header, lines) != honest[1:]
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps(x) + "\n" for x in [header, *lines]))
+    path = write(tmp_path / "a.jsonl", header, *lines)
     try:
-        found = verify_result(path, questions)
+        assert verify_result(path, questions).problems, TAMPERED[number % len(TAMPERED)].__name__
     except ValueError as e:
         assert str(e)
-        return
-    assert found.problems, TAMPERED[number % len(TAMPERED)].__name__
 
 
-HEADERS = [  # values that no run writes into its header; `GONE` takes the name out
-    *(("epochs", x) for x in (0, 1, "3", True, 3.0)),
-    *(("shard", x) for x in (None, 0, "11", [1], [True, 1], [2, 1])),
-    *(("episodes", x) for x in (True, None, "24", 24.0, -1, 0, 25, 10**12)),
-    *((name, ...) for name in ("episodes", "seed", "reward", "schema_level", "order", "verify")),
-    *(("seed", x) for x in (False, 0.0, None, "0")),
-    *(("reward", x) for x in ("sparse", None, dict(bonus=1.0))),
-    *(("verify", x) for x in ("sure", ["value"], None)),
-    *(("limits", x) for x in (dict(oops=1), 3)),
-    *(("policy", x) for x in (None, ["a"], 1)),
-    *(("robust", x) for x in (None, 0)),
-    *(("order", "chosen"), ("success_rate", 1.0), ("reward.correct", 1.0), ("hack_floor", {})),
-    *(("hack_floor", dict(empty=0.0)), ("format", 2), ("n_questions", True), ("budget", None)),
-]
-LINES = [  # and into the line of an episode
-    *(("episode.episode_index", x) for x in (3.0, True, "3", [3], None, float("nan"), -1)),
-    *(("seed", x) for x in (3.0, "3", None)),
-    *(("reset.seed", x) for x in (0.0, False, "0")),
-    *(("reset.index", 0), ("branch", [0, 1]), ("style", "expert"), ("turns", None)),
-    *(("versions", x) for x in (None, ["a"], dict(sqlite=3))),
-    *(("episode.database", x) for x in (None, 5)),
-    *(("episode.error", x) for x in ("", 0, {}, [])),
-    *(("episode.hashes.prompt", "0" * 32), ("episode.hashes.model", "0" * 32)),
-    *(("episode.hashes", {}), ("episode.error_kinds", ""), ("episode.difficulty", None)),
-    *(("episode.turns_correct", [True]), ("episode.grounded", 1), ("episode.total_reward", -0.0)),
-    *(("episode.verdicts.expert", dict(correct=True, reason="match")), ("turns.0.note", "x")),
-    *(("turns.0.action", ["ANSWER"]), ("turns.0.reward", dict(correct=float("nan")))),
-    *(("follow_ups", [dict(question_text="a", gold_sql="b")]), ("episode.success", True)),
-]
-
-
-def put(values, place, value):
-    *keys, last = place.split(".")
-    for key in keys:
-        values = values[int(key) if isinstance(values, list) else key]
-    values.pop(last) if value is ... else values.__setitem__(last, value)
-
-
-def check(path, questions, *lines):
-    "Whether the tampering with a log is told, or the log refused in words."
-    path.write_text("".join(json.dumps(x) + "\n" for x in lines))
-    try:
-        found = verify_result(path, questions)
-    except ValueError as e:
-        return bool(str(e))
-    return bool(found.problems or found.notes)
-
-
-@pytest.mark.parametrize("place, value", HEADERS, ids=str)
-def test_a_header_that_no_run_writes_is_found(place, value, honest, tmp_path):
-    questions, (header, lines) = honest[0], copy.deepcopy(honest[1:])
-    put(header, place, value) if place in header or "." not in place else header.update({place: 1})
+@pytest.mark.parametrize("change", cases("verification_headers", list), ids=str)
+def test_a_header_that_no_run_writes_is_found(change, tampered, tmp_path):
+    questions, header, lines = tampered
+    if change[0] == "reward.correct":
+        header["reward.correct"] = 1
+    else:
+        put(header, *change)
     assert check(tmp_path / "a.jsonl", questions, header, *lines)
 
 
-@pytest.mark.parametrize("place, value", LINES, ids=str)
-def test_a_line_that_no_run_writes_is_found(place, value, honest, tmp_path):
-    questions, (header, lines) = honest[0], copy.deepcopy(honest[1:])
-    put(lines[3], place, value)
+@pytest.mark.parametrize("change", cases("verification_lines", list), ids=str)
+def test_a_line_that_no_run_writes_is_found(change, tampered, tmp_path):
+    questions, header, lines = tampered
+    put(lines[3], *change)
     assert check(tmp_path / "a.jsonl", questions, header, *lines)
-
-
-def right(line):
-    return line["episode"]["verdicts"]["value"]["correct"]
 
 
 def begin_again(header, lines):
@@ -265,13 +239,14 @@ def one_part_of_one(header, lines):
 
 
 @pytest.mark.parametrize("tamper", [begin_again, crash_later, ask_less, one_part_of_one])
-def test_a_run_that_was_not_played_so_is_found(tamper, honest, tmp_path):
-    questions, (header, lines) = honest[0], copy.deepcopy(honest[1:])
+def test_a_run_that_was_not_played_so_is_found(tamper, tampered, tmp_path):
+    questions, header, lines = tampered
     rate = sum(map(right, lines)) / len(lines)
     tamper(header, lines)
     assert check(path := tmp_path / "a.jsonl", questions, header, *lines)
-    if tamper is one_part_of_one:
-        assert verify_result(path, questions).result.success_rate == rate
+    if tamper is one_part_of_one:  # a rate can't be raised by what is missing
+        found = verify_result(path, questions)
+        assert found.claimed.success_rate == 1 and found.result.success_rate == rate
 
 
 TEXTS = {  # what two readers of JSON take for different things, or pass over
@@ -290,12 +265,10 @@ TEXTS = {  # what two readers of JSON take for different things, or pass over
 
 @pytest.mark.parametrize("tamper", TEXTS.values(), ids=TEXTS)
 def test_a_text_that_no_run_writes_is_found(tamper, honest, tmp_path):
-    questions, *values = honest
-    text = "".join(json.dumps(x) + "\n" for x in [values[0], *values[1]])
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(tamper(text).encode(errors="surrogateescape"))
+    path = write(tmp_path / "a.jsonl", honest[1], *honest[2])
+    path.write_bytes(tamper(path.read_text()).encode(errors="surrogateescape"))
     try:
-        assert verify_result(path, questions).problems
+        assert verify_result(path, honest[0]).problems
     except ValueError as e:
         assert str(e)
 
@@ -307,7 +280,7 @@ def test_robust_is_not_taken_from_a_log_that_did_not_judge_it(verify, tmp_path):
     header, *lines = map(json.loads, path.read_text().splitlines())
     assert verify_result(path, questions)
     for line in lines:
-        line["episode"]["verdicts"]["robust"] = dict(correct=True, reason="match")
+        put(line, "episode.verdicts.robust", dict(correct=True, reason="match"))
     assert check(path, questions, header, *lines)
     assert verify == "robust" or not verify_result(path, questions).result.robust_rate > 0
 
@@ -323,66 +296,46 @@ def of_a_model(tmp_path_factory):
     return questions, header, lines
 
 
-@pytest.mark.parametrize(
-    "place, value",
-    [
-        *(("budget", 9), ("schema_level", "none"), ("actions", ["EXECUTE"])),
-        *(("messages", []), ("messages.0.content", "Look it up."), ("messages.1.content", "Hi")),
-        *(("calls", []), ("episode.hashes.prompt", ...), ("calls.0.message", 1)),
-    ],
-)
+SENT = [
+    *(("messages", []), ("messages.0.content", "Look it up."), ("messages.1.content", "Hi")),
+    *(("calls", []), ("episode.hashes.prompt", ...), ("calls.0.message", 1)),
+]
+
+
+@pytest.mark.parametrize("place, value", [("budget", 9), ("schema_level", "none"), ("actions", ["EXECUTE"]), *SENT])
 def test_what_a_model_was_sent_first_is_compared(place, value, of_a_model, tmp_path):
     questions, (header, lines) = of_a_model[0], copy.deepcopy(of_a_model[1:])
-    if place in ("budget", "schema_level", "actions"):
-        header[place] = value
-    else:
-        put(lines[2], place, value)
+    put(header if place in ("budget", "schema_level", "actions") else lines[2], place, value)
     assert check(tmp_path / "a.jsonl", questions, header, *lines)
 
 
-def test_the_command_reads_a_source_as_evaluate_does(tmp_path, monkeypatch):
+def test_the_command_reads_a_source_as_evaluate_does(sql_env):
     "The first result of the skill, and what it says to run before a rate is published."
-    monkeypatch.chdir(tmp_path)
     for words in ("evaluate -n 4 --policy oracle --log runs", "verify-result runs/oracle.jsonl"):
-        done = CliRunner().invoke(app, words.split())
-        assert done.exit_code == 0, done.output
+        assert sql_env(*words.split())[0] == 0
 
 
-def test_worlds_of_a_seed_that_was_drawn_later_are_verified_by_the_command(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    source = ["--source", "worlds", "--split", "test", "--worlds-seed", "8153"]
-    played = ["evaluate", *source, "-n", "6", "--policy", "greedy", "--log", "a.jsonl"]
-    assert CliRunner().invoke(app, played).exit_code == 0
-    verified = CliRunner().invoke(app, ["verify-result", "a.jsonl", *source])
-    assert verified.exit_code == 0 and "'greedy': verified, " in verified.output
-    assert '"questions": "worlds level 1 test seed 8153"' in verified.output
-    floor = re.compile('("most frequent answer": )[0-9.]+')
-    with open("a.jsonl") as file:
-        text = file.read()
-    with open("a.jsonl", "w") as file:
-        file.write(floor.sub(r"\g<1>0.99", text))
-    tampered = CliRunner().invoke(app, ["verify-result", "a.jsonl", *source])
-    assert tampered.exit_code == 1 and "the run: hack_floor is" in tampered.output
-    others = CliRunner().invoke(app, ["verify-result", "a.jsonl", *source[:-1], "8154"])
-    assert others.exit_code == 1 and "the run: questions is" in others.output
+def test_worlds_of_a_seed_that_was_drawn_later_are_verified_by_the_command(sql_env, tmp_path):
+    source, log = "--source worlds --split test --worlds-seed 8153".split(), tmp_path / "a.jsonl"
+    assert sql_env("evaluate", *source, *"-n 6 --policy greedy --log a.jsonl".split())[0] == 0
+    code, said, _ = sql_env("verify-result", "a.jsonl", *source)
+    assert code == 0 and "'greedy': verified, " in said and '"questions": "worlds level 1 test seed 8153"' in said
+    log.write_text(re.sub('("most frequent answer": )[0-9.]+', r"\g<1>0.99", log.read_text()))
+    for seed, wrong in ((8153, "hack_floor"), (8154, "questions")):
+        code, said, _ = sql_env("verify-result", "a.jsonl", *source[:-1], seed)
+        assert code == 1 and f"the run: {wrong} is" in said
 
 
 def test_a_rate_can_not_be_raised_by_what_is_missing(honest, tmp_path):
     questions, header, lines = honest
-    right = [x for x in lines if x["episode"]["verdicts"]["value"]["correct"]]
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps(x) + "\n" for x in [header, *right]))
-    found = verify_result(path, questions)
-    assert found.claimed.success_rate == 1 and found.result.success_rate == len(right) / len(lines)
+    found = verify_result(write(tmp_path / "a.jsonl", header, *filter(right, lines)), questions)
+    assert found.claimed.success_rate == 1 and found.result.success_rate == sum(map(right, lines)) / len(lines)
 
 
-def test_another_database_is_told(honest, tmp_path):
+def test_another_database_is_told(tampered, tmp_path):
     "Content that changed is named by its hash, episode by episode."
-    questions, header, lines = honest
-    lines = copy.deepcopy(lines)
+    questions, header, lines = tampered
     for line in lines:
-        line["episode"]["hashes"]["database"] = "0" * 32
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps(x) + "\n" for x in [header, *lines]))
-    found = verify_result(path, questions)
+        put(line, "episode.hashes.database", "0" * 32)
+    found = verify_result(write(tmp_path / "a.jsonl", header, *lines), questions)
     assert len(found.problems) == len(lines) and "hashes.database" in found.problems[0]
