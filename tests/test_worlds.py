@@ -241,7 +241,7 @@ def test_words_and_sql_say_the_same(kind):
     "Each form of a condition, read independently, selects as many rows as its SQL."
     checked = 0
     for w in some(3, 24, seed=12, mix=NameMix(0.9, 0.1, 0)):
-        con, sampler = memory(w.image), Sampler(w.tables, Rng(w.seed), 3)
+        con, sampler = memory(w.image), Sampler(w.tables, w.seed)
         for t in w.tables.values():
             try:
                 c = _sample_condition(sampler, t, kind)
