@@ -83,6 +83,13 @@ def root() -> Path:
 
 
 @pytest.fixture(scope="session")
+def questions():
+    from made_sets import bundled
+
+    return bundled()
+
+
+@pytest.fixture(scope="session")
 def spider_path() -> Path:
     path = Path(os.environ.get("SQL_ENV_SPIDER") or ROOT.parent / "shared" / "spider")
     if not (path / "dev.json").is_file():
@@ -185,6 +192,14 @@ def sql_env(run_command, monkeypatch, tmp_path):
     "`run_command`, in an empty folder."
     monkeypatch.chdir(tmp_path)
     return run_command
+
+
+@pytest.fixture(scope="session")
+def unseen():
+    "Of the bundled split that nothing is trained on."
+    from sql_env.sources.loading import load
+
+    return load("bundled", split="test")
 
 
 @pytest.fixture(scope="module")

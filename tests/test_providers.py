@@ -311,6 +311,7 @@ def test_retry_after_in_each_form_and_a_burst_of_429s_halves_once():
     limit = RequestPace()
     for burst in [limit.start() for _ in range(16)]:
         limit.end(burst, is_rate_limited=True)
+    assert limit.limit == 8 and limit.in_flight == 0
     for burst in [limit.start() for _ in range(8)]:
         limit.end(burst)
     assert 8.9 < limit.limit < 9
