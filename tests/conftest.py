@@ -194,6 +194,14 @@ def sql_env(run_command, monkeypatch, tmp_path):
     return run_command
 
 
+@pytest.fixture(scope="session")
+def unseen():
+    "Of the bundled split that nothing is trained on."
+    from sql_env.sources.loading import load
+
+    return load("bundled", split="test")
+
+
 @pytest.fixture(scope="module")
 def kept_variants(tmp_path_factory):
     "Variants that a module's tests have made are kept for its other tests, in a cache of their own."

@@ -44,6 +44,9 @@ def test_all_sessions_together_are_bounded():
     assert "203.0.113.0" not in seats.taken, "a client without sessions is forgotten"
     with ThreadPoolExecutor(80) as pool:
         assert [*pool.map((many := Seats(50)).take, ["127.0.0.1"] * 80)].count("") == 50 == many.taken.total()
+    # a customer with many addresses is one client
+    assert _client_name("2001:db8:1:2::1") == _client_name("2001:db8:1:2:ffff::9") != _client_name("2001:db8:1:3::1")
+    assert _client_name("not an address") == "not an address"
 
 
 @pytest.mark.parametrize(
@@ -57,12 +60,7 @@ def test_one_client_has_a_share(capacity, share, address, granted):
     assert granted == capacity or not seats.take("198.51.100.1"), "there is room for others"
 
 
-def test_a_customer_with_many_addresses_is_one_client():
-    assert _client_name("2001:db8:1:2::1") == _client_name("2001:db8:1:2:ffff::9") != _client_name("2001:db8:1:3::1")
-    assert _client_name("not an address") == "not an address"
-
-
-def test_visits_of_the_page_take_seats_and_give_them_back(questions):
+def test_visits_of_the_page_take_seats_and_give_them_back_and_clicks_at_once_are_one(questions):
     now, seats = [0.0], Seats(3, share=3)
     visits = Visits(lambda: SQLEnvironment(questions), seats, 100, clock=lambda: now[0])
     tabs = [visits.begin(f"tab{i}", "127.0.0.1") for i in range(150)]
@@ -77,9 +75,7 @@ def test_visits_of_the_page_take_seats_and_give_them_back(questions):
     assert visits.find("tab0") and not isinstance(visits.begin("new", "127.0.0.1"), str)
     now[0] = 120.0  # tab2 was idle for longer than 100
     assert not seats.take("127.0.0.1") and visits.find("tab2") is None and visits.find("tab0")
-
-
-def test_two_clicks_at_once_are_one_visit(questions):
+    # two clicks at once are one visit
     seats = Seats(8)
     visits = Visits(lambda: SQLEnvironment(questions), seats)
     with ThreadPoolExecutor(8) as pool:

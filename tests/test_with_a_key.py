@@ -45,14 +45,6 @@ def chat(server, *args, n=10):
     return ["evaluate", "--split", "test", *where, "-n", n, *args]
 
 
-def start(tmp_path, *args, **options):
-    "The command in a process of its own; Ctrl-C reaches it even if the tests run in the background of a shell."
-    command = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    command = [sys.executable, "-c", f"{command}from sql_env.cli import main; main()", *map(str, args)]
-    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return subprocess.Popen(command, cwd=tmp_path, text=True, **pipes, **options)
-
-
 def in_time(function):
     "Fails if a function hangs or raises something."
     ended = []
@@ -214,8 +206,7 @@ def test_half_a_character_of_a_model_crashes_nothing(called, beside, tmp_path):
 
 
 def test_advice_fits_the_error():
-    error = UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
-    explained = _explain_error(error, "m at host")
+    explained = _explain_error(UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"), "m at host")
     assert "running" not in str(explained) and "options" in explained.advice
     assert _error_kind(None, "", "TypeError") not in ("server", "address", "timeout")
     assert "running" in _explain_error(ConnectionResetError(), "m at host").advice
@@ -361,7 +352,11 @@ def test_merging_is_whole_or_nothing_and_a_run_without_episodes_has_a_log(tmp_pa
 def test_two_quick_interrupts_print_the_table_and_end_at_once(tmp_path, server):
     good = server.script
     server.script = lambda body: slow(good(body), 60) if server.calls > 13 else good(body)
-    process = start(tmp_path, *chat(server, "--no-floor", "--workers", 4, n=60))
+    # Ctrl-C reaches it even if the tests run in the background of a shell
+    command = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    command = [sys.executable, "-c", f"{command}from sql_env.cli import main; main()"]
+    command += map(str, chat(server, "--no-floor", "--workers", 4, n=60))
+    process = subprocess.Popen(command, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     end = time.monotonic() + 180
     while not (server.calls > 13 and server.in_flight == 4):
         assert time.monotonic() < end

@@ -18,8 +18,6 @@ from math import ceil, comb
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fastcore.basics import groupby
-
 from .. import meanings
 from .logs import _setting_differences, mixed_contents, read_log
 from sql_env.evaluation.rows import (
@@ -327,6 +325,7 @@ class EvaluationResult:
     def by(self, name: str):
         "Rate, interval and number of episodes for each value of a field of the episodes, as a pandas DataFrame."
         import pandas as pd
+        from fastcore.basics import groupby
 
         groups = groupby(self.completed, name)
         parts = [EvaluationResult(self.policy, groups[key]) for key in sorted(groups)]
@@ -558,6 +557,7 @@ def compare_all(results: Sequence[EvaluationResult], by: str = "correct") -> lis
 def pass_rates(result: EvaluationResult, ks: Sequence[int] = (1,), by: str = "correct"):
     "Means of pass@k and pass^k over the questions of a result, as a pandas DataFrame with one row per k."
     import pandas as pd
+    from fastcore.basics import groupby
 
     judged = [e for e in result.completed if _found(e, by) is not None]
     tries = groupby(judged, "question_id", lambda e: _found(e, by))

@@ -18,11 +18,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice, repeat
 from random import Random
-from statistics import fmean, stdev
 from typing import Any, NamedTuple
 from zlib import crc32
-
-from fastcore.basics import groupby
 
 from ..database.catalog import database_fingerprint
 from .processes import Gate, ProcessWorkers, WorkerError, _run_pieces
@@ -60,8 +57,11 @@ def _playable(env: Any, questions: Iterable[Question]) -> Iterator[Question]:
 # %% ../../nbs/evaluation/05_rollouts.ipynb #27238d05
 def _interleaved(items: Iterable[Any], group: Callable[[Any], Any], chance: Random) -> list[Any]:
     "Items in an order each of whose beginnings holds about the same share of every group."
+    groups: dict[Any, list[Any]] = {}
+    for item in items:
+        groups.setdefault(group(item), []).append(item)
     placed = []
-    for members in groupby(items, group).values():
+    for members in groups.values():
         offset = chance.random()
         placed += [((i + offset) / len(members), item) for i, item in enumerate(members)]
     return [item for _, item in sorted(placed, key=lambda pair: pair[0])]
@@ -647,10 +647,11 @@ def step_values(
         returns = (
             [] if state.done else [c.returns for c in next(grown).children if not c.has_crashed]
         )
-        n_played = len(returns)
-        mean = fmean(returns) if returns else 0.0 if state.done else math.nan
-        error = stdev(returns) / n_played**0.5 if n_played > 1 else 0.0
-        values.append(_StepValue(step, mean, error, n_played))
+        mean = sum(returns) / len(returns) if returns else 0.0 if state.done else math.nan
+        spread = sum((x - mean) ** 2 for x in returns) / max(len(returns) - 1, 1)
+        values.append(
+            _StepValue(step, mean, math.sqrt(spread / max(len(returns), 1)), len(returns))
+        )
     return values
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #ed2b7637
