@@ -188,15 +188,6 @@ def _vague_most(s: _Scene) -> _AmbiguousDraft:
     most = _extreme(found.columns[0], True)
     return _vague(s, "vague_most", found, first, item=table.singular, most=most)
 
-# %% ../../nbs/worlds/10_conversations.ipynb #6e28f1be
-def _attribute(s: _Scene, table: _Table, *kinds: str) -> _WorldColumn:
-    "A column that no other shares a word with."
-    shared = {column.name for found in s.siblings for column in found.columns}
-    options = [column for column in table.columns_of(*kinds) if column.name not in shared]
-    if not options:
-        raise DraftRejected("no such column")
-    return s.choice(options)
-
 # %% ../../nbs/worlds/10_conversations.ipynb #023d2703
 def _tells_apart(table: _Table, column: _WorldColumn, rows: Sequence[int]) -> bool:
     "Whether some rows have values of a column that all differ."
