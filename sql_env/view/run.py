@@ -27,10 +27,10 @@ from ..database.catalog import TableInfo
 from sql_env.evaluation.results import (
     EvaluationResult,
     _abstentions,
+    _usage_figures,
     compare,
     rate_text,
     result_texts,
-    _usage_figures,
 )
 from ..evaluation.rows import FAILURES, EpisodeResult, Trajectory, classify_failure
 from ..paths import ProgressBar, read_asset, replacing, terminal_text
