@@ -3,6 +3,7 @@
 python benchmarks/real_model.py evaluate benchmarks/lora/small --base FILE.gguf --suite "level 1" --n 200
 python benchmarks/real_model.py baselines        # policies without a model, on the same questions
 python benchmarks/real_model.py practice play benchmarks/lora/small OUT FILE.gguf  # control: sft
+python benchmarks/real_model.py generation benchmarks/lora/small FILE.gguf  # the same turns, beside TRL's way
 python benchmarks/real_model.py keep LOG ID ...  # episodes of a log, into benchmarks/real_model_episodes.json
 python benchmarks/real_model.py show             # the table, from benchmarks/real_model.json
 
@@ -125,6 +126,44 @@ def practice(
     stage = replace(stage, start="", data=data or imitated[method], args=args, options=options)
     recipe = replace(recipe, stages=(stage,), ends=method, validation=0, model=adapter)
     print(train(recipe, out, threads=1, seed=seed).model_path(method))
+
+
+@app.command()
+def generation(adapter: str, base: str, suite: str = "level 1", n: int = 16):
+    "CPU seconds of the turns of N episodes, by `CachedWriter`, and by `generate` of each conversation, as in TRL."
+    import torch
+
+    from sql_env.evaluation import evaluate as play
+    from sql_env.play import EpisodeEnv
+    from sql_env.policies import local
+    from sql_env.policies.chat import ChatPolicy
+    from sql_env.training.run import suite_questions
+
+    torch.set_num_threads(1)
+    turns = []
+
+    class Recorded(local.CachedWriter):
+        def write(self, prompts, *settings):
+            start = cpu_seconds()
+            found = super().write(prompts, *settings)
+            turns.append((prompts, [tokens for tokens, _ in found], cpu_seconds() - start))
+            return found
+
+    local.CachedWriter = Recorded
+    policy = ChatPolicy(local.LocalModel(adapter, base=base, batch_size=n, max_new_tokens=96))
+    play(EpisodeEnv(suite_questions(suite, n), budget=15), policy, progress=False, batch=n)
+    model, tokenizer = local.load_weights(adapter, base, dtype="float32", trainable=True)
+    same, start = 0, cpu_seconds()
+    for prompts, written, _ in turns:
+        again = local._generate_batch(model, tokenizer, prompts, 96)
+        same += sum(a == b for a, b in zip(again, written))
+    seconds = dict(kept=sum(t[2] for t in turns), whole=cpu_seconds() - start)
+    row = dict(suite=suite, episodes=n, turns=sum(len(t[0]) for t in turns), same_turns=same)
+    row |= {name: round(s, 1) for name, s in seconds.items()}
+    row |= dict(times=round(seconds["whole"] / seconds["kept"], 1))
+    kept = json.loads(OUT.read_text(encoding="utf-8")) | {"generation": row}
+    OUT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    print(row)
 
 
 @app.command()

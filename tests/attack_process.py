@@ -64,18 +64,14 @@ def serve(path):
 
 def look(path):
     "Use every table of a file like an agent; what came of each step."
-    with Database(path) as database:
-        return {table: [measure(partial(step, table)) for step in steps(database)] for table in database.tables[:8]}
-
-
-def steps(db):
-    "What an agent does with a table."
-    return (
-        lambda t: str(db.describe(t)),
-        lambda t: db.sample(t, 3).text(),
-        lambda t: db.query(f"SELECT * FROM {quote_identifier(t)} LIMIT 3").text(),
-        lambda t: db.query(f"SELECT count(*) FROM {quote_identifier(t)}").text(),
-    )
+    with Database(path) as db:
+        steps = (
+            lambda t: str(db.describe(t)),
+            lambda t: db.sample(t, 3).text(),
+            lambda t: db.query(f"SELECT * FROM {quote_identifier(t)} LIMIT 3").text(),
+            lambda t: db.query(f"SELECT count(*) FROM {quote_identifier(t)}").text(),
+        )
+        return {table: [measure(partial(step, table)) for step in steps] for table in db.tables[:8]}
 
 
 class Child:

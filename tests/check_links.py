@@ -20,11 +20,9 @@ class Page(HTMLParser):
 
     def __init__(self, text: str):
         super().__init__()
-        self.ids, self.links, self.pictures = {"", "top"}, [], []
-        self.without_alt: list[str] = []
+        self.ids, self.is_text, self.n_code = {"", "top"}, False, 0
+        self.links, self.pictures, self.without_alt, self.unread = ([] for _ in range(4))
         self.levels: list[int] = []  # of the headings of the text
-        self.is_text, self.n_code = False, 0
-        self.unread: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -66,16 +64,10 @@ def is_external(url: str) -> bool:
 def bad_address(url: str) -> bool:
     "Whether an external address can't be one."
     parts = urlsplit(url)
-    if parts.scheme == "mailto":
-        return "@" not in parts.path
-    if parts.scheme == "data":
-        return False
-    return (
-        parts.scheme not in ("http", "https")
-        or "." not in parts.netloc
-        and parts.hostname != "localhost"
-        or bool(re.search(r"[\s<>\"{}]", url))
-    )
+    if parts.scheme in ("mailto", "data"):
+        return parts.scheme == "mailto" and "@" not in parts.path
+    has_host = "." in parts.netloc or parts.hostname == "localhost"
+    return parts.scheme not in ("http", "https") or not has_host or bool(re.search(r"[\s<>\"{}]", url))
 
 
 def check(site: Path, home: str = "index.html") -> list[str]:
@@ -88,10 +80,10 @@ def check(site: Path, home: str = "index.html") -> list[str]:
     faults, reached, todo = [], set(), [site / home]
     for path, page in pages.items():
         here = path.relative_to(site)
+        external = [url for url in (*page.links, *page.pictures) if is_external(url)]
+        faults += [f"{here}: no address: {url[:60]}" for url in external if bad_address(url)]
         for url in page.links:
             if is_external(url):
-                if bad_address(url):
-                    faults.append(f"{here}: no address: {url}")
                 continue
             target, _, anchor = url.partition("#")
             goal = (path.parent / unquote(target)).resolve() if target else path
@@ -99,12 +91,8 @@ def check(site: Path, home: str = "index.html") -> list[str]:
                 faults.append(f"{here}: no page {url}")
             elif goal in pages and unquote(anchor) not in pages[goal].ids:
                 faults.append(f"{here}: no anchor {url}")
-        for url in page.pictures:
-            if is_external(url):
-                if bad_address(url):
-                    faults.append(f"{here}: no address: {url[:60]}")
-            elif not (path.parent / unquote(url)).is_file():
-                faults.append(f"{here}: no picture {url}")
+        pictures = [url for url in page.pictures if not is_external(url)]
+        faults += [f"{here}: no picture {u}" for u in pictures if not (path.parent / unquote(u)).is_file()]
         faults += [f"{here}: no alternative text: {url}" for url in page.without_alt]
         faults += [f"{here}: Markdown that stayed text: {text}" for text in page.unread]
         faults += [f"{here}: a level of headings left out: {jump}" for jump in page.jumps]
@@ -112,14 +100,10 @@ def check(site: Path, home: str = "index.html") -> list[str]:
             faults.append(f"{here}: no sidebar")
     while todo:
         path = todo.pop()
-        if path in reached or path not in pages:
-            continue
-        reached.add(path)
-        todo += [
-            (path.parent / unquote(u.partition("#")[0])).resolve()
-            for u in pages[path].links
-            if not is_external(u) and u.partition("#")[0]
-        ]
+        if path in pages and path not in reached:
+            reached.add(path)
+            targets = [u.partition("#")[0] for u in pages[path].links if not is_external(u)]
+            todo += [(path.parent / unquote(target)).resolve() for target in targets if target]
     return faults + [f"{p.relative_to(site)}: nothing leads to this page" for p in pages if p not in reached]
 
 

@@ -83,11 +83,8 @@ def views(page: Page, url: str, picture: str = "") -> dict[str, dict]:
         for width in WIDTHS:
             page.set_viewport_size(dict(width=width, height=900))
             if picture:
-                page.screenshot(
-                    path=f"{picture}_{width}_{scheme}.png",
-                    full_page=True,
-                    clip=dict(x=0, y=0, width=width, height=2500),
-                )
+                clip = dict(x=0, y=0, width=width, height=2500)
+                page.screenshot(path=f"{picture}_{width}_{scheme}.png", full_page=True, clip=clip)
             found[f"{width} {scheme}"] = measure(page)
             if width == WIDTHS[0]:
                 found[f"{width} {scheme}"]["axe"] = rules_broken(page)

@@ -56,12 +56,8 @@ def tell(request):
 
 
 def pytest_terminal_summary(terminalreporter):
-    told = [
-        text
-        for r in terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
-        for kind, text in r.user_properties
-        if kind == "told"
-    ]
+    reports = (r for kind in ("passed", "failed") for r in terminalreporter.getreports(kind))
+    told = [text for r in reports for kind, text in r.user_properties if kind == "told"]
     if told:
         terminalreporter.section("measured")
     for text in told:
@@ -77,14 +73,20 @@ def notebooks(root: Path) -> list[Path]:
 
 
 def modules(root: Path) -> dict[str, str]:
-    return {
-        str(p.relative_to(root)): p.read_text() for p in (root / "sql_env").rglob("*.py") if p.name not in HAND_WRITTEN
-    }
+    written = (p for p in (root / "sql_env").rglob("*.py") if p.name not in HAND_WRITTEN)
+    return {str(p.relative_to(root)): p.read_text() for p in written}
 
 
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def questions():
+    from made_sets import bundled
+
+    return bundled()
 
 
 @pytest.fixture(scope="session")
@@ -116,9 +118,8 @@ def kaggledbqa_path() -> Path:
 def tracked(root: Path) -> list[str]:
     "Files of the repository: those git knows and new ones it does not ignore; without git, all but caches."
     try:
-        out = subprocess.run(
-            ["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True, check=True
-        )
+        command = ["git", "ls-files", "-co", "--exclude-standard"]
+        out = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
         return [f for f in out.stdout.splitlines() if (root / f).is_file()]
     except (OSError, subprocess.CalledProcessError):
         skip = {".git", ".venv", ".boot", "__pycache__", "build", "dist", "_docs", "_proc"}
@@ -193,6 +194,14 @@ def sql_env(run_command, monkeypatch, tmp_path):
     return run_command
 
 
+@pytest.fixture(scope="session")
+def unseen():
+    "Of the bundled split that nothing is trained on."
+    from sql_env.sources.loading import load
+
+    return load("bundled", split="test")
+
+
 @pytest.fixture(scope="module")
 def kept_variants(tmp_path_factory):
     "Variants that a module's tests have made are kept for its other tests, in a cache of their own."
@@ -217,10 +226,8 @@ def tiny():
     from sql_env.sources.loading import load
 
     qs = load("bundled")
-    texts = [q.gold_sql for q in qs] + [
-        str(tool_schemas()),
-        *(SQLEnvTRL(qs).reset(question_id=q.question_id) for q in qs[::32]),
-    ]
+    shown = [SQLEnvTRL(qs).reset(question_id=q.question_id) for q in qs[::32]]
+    texts = [*(q.gold_sql for q in qs), str(tool_schemas()), *shown]
     return tiny_trl, tiny_trl.make_tokenizer(texts)
 
 

@@ -12,6 +12,8 @@ import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tables import cases
+
 SLEEP = time.sleep  # tests may replace it
 
 
@@ -29,20 +31,10 @@ def message(said):
 
 
 def completion(said, finish="stop", prompt_tokens=100):
-    usage = dict(
-        prompt_tokens=prompt_tokens,
-        completion_tokens=10,
-        total_tokens=prompt_tokens + 10,
-        prompt_tokens_details=dict(cached_tokens=40),
-    )
-    return dict(
-        id="c",
-        object="chat.completion",
-        created=0,
-        model="m",
-        choices=[dict(index=0, message=message(said), finish_reason=finish)],
-        usage=usage,
-    )
+    usage = dict(prompt_tokens=prompt_tokens, completion_tokens=10, total_tokens=prompt_tokens + 10)
+    usage["prompt_tokens_details"] = dict(cached_tokens=40)
+    choices = [dict(index=0, message=message(said), finish_reason=finish)]
+    return dict(id="c", object="chat.completion", created=0, model="m", choices=choices, usage=usage)
 
 
 def fault(status, text="busy", code=None, **headers):
@@ -50,23 +42,8 @@ def fault(status, text="busy", code=None, **headers):
 
 
 # What real servers say; each entry is a line of a script
-FAULTS = dict(
-    key=fault(401, "Incorrect API key provided: sk-***.", "invalid_api_key"),
-    forbidden=fault(403, "Your project does not have access to this model.", "model_not_found"),
-    model=fault(404, "The model `m` does not exist.", "model_not_found"),
-    quota=fault(429, "You exceeded your current quota, check your plan.", "insufficient_quota"),
-    rate_limit=fault(429, "Rate limit reached for requests.", "rate_limit_exceeded", retry_after="0"),
-    server=fault(500, "The server had an error."),
-    busy=fault(503, "The engine is overloaded."),
-    max_tokens=fault(
-        400,
-        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
-        "unsupported_parameter",
-    ),
-    no_tools=fault(400, '"auto" tool choice requires --enable-auto-tool-choice to be set'),
-    garbage=b"<html><title>Gateway</title></html>",
-    half=b'{"id": "c", "choices": [{"index": 0, "mess',
-)
+FAULTS = {name: fault(*said, **headers) for name, *said, headers in cases("fake_server_faults")}
+FAULTS |= dict(garbage=b"<html><title>Gateway</title></html>", half=b'{"id": "c", "choices": [{"index": 0, "mess')
 
 
 def reasoned(said, reasoning="First I look at the tables.", field="reasoning_content"):
@@ -75,7 +52,6 @@ def reasoned(said, reasoning="First I look at the tables.", field="reasoning_con
 
 
 def slow(line, seconds):
-    "A line that comes after some seconds."
     return ("slow", seconds, line)
 
 
@@ -91,14 +67,12 @@ def chunks(answer):
     for i, call in enumerate(said.get("tool_calls") or ()):
         text = call["function"]["arguments"]
         head = dict(name=call["function"]["name"], arguments="")
-        start = dict(index=i, id=call["id"], type="function", function=head)
-        deltas.append(dict(tool_calls=[start]))
-        for k in range(0, len(text), 8):
-            deltas.append(dict(tool_calls=[dict(index=i, function=dict(arguments=text[k : k + 8]))]))
+        deltas.append(dict(tool_calls=[dict(index=i, id=call["id"], type="function", function=head)]))
+        pieces = (text[k : k + 8] for k in range(0, len(text), 8))
+        deltas += [dict(tool_calls=[dict(index=i, function=dict(arguments=piece))]) for piece in pieces]
     for delta in deltas:
         yield base | dict(choices=[dict(index=0, delta=delta, finish_reason=None)])
-    last = dict(index=0, delta={}, finish_reason=choice["finish_reason"])
-    yield base | dict(choices=[last])
+    yield base | dict(choices=[dict(index=0, delta={}, finish_reason=choice["finish_reason"])])
     yield base | dict(choices=[], usage=answer["usage"])
 
 
@@ -157,19 +131,19 @@ class FakeServer:
 
             def do_GET(self):
                 models = dict(object="list", data=[dict(id="m", object="model", created=0)])
-                self.send_payload(200, {}, json.dumps(models).encode(), "application/json")
+                self.send_payload(200, {}, models)
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with outer.lock:
-                    n = len(outer.bodies)
                     outer.bodies.append(body)
+                    n = len(outer.bodies)
                     outer.headers.append({k.lower(): v for k, v in self.headers.items()})
                     outer.times.append(time.monotonic())
                     outer.in_flight += 1
                     outer.most_in_flight = max(outer.in_flight, outer.most_in_flight)
                 try:
-                    line = outer.script(body) if callable(outer.script) else outer.script[min(n, len(outer.script) - 1)]
+                    line = outer.script(body) if callable(outer.script) else outer.script[min(n, len(outer.script)) - 1]
                     while isinstance(line, tuple) and line[0] == "slow":
                         SLEEP(line[1])
                         line = line[2]
@@ -186,38 +160,28 @@ class FakeServer:
                     return self.connection.shutdown(socket.SHUT_RDWR)
                 if line == "hang":
                     return SLEEP(4)
-                status, headers, payload = (
-                    line[1:]
-                    if isinstance(line, tuple) and line[0] == "fault"
-                    else (
-                        200,
-                        {},
-                        line
-                        if isinstance(line, bytes) or isinstance(line, dict) and "role" not in line
-                        else completion(line, prompt_tokens=100 if body.get("tools") else 40),
-                    )
-                )
+                if not (isinstance(line, bytes | tuple) or isinstance(line, dict) and "role" not in line):
+                    line = completion(line, prompt_tokens=100 if body.get("tools") else 40)
+                status, headers, payload = line[1:] if isinstance(line, tuple) else (200, {}, line)
                 if body.get("stream") and status == 200 and isinstance(payload, dict):
                     return self.send_stream(payload)
+                return self.send_payload(status, headers, payload)
+
+            def send_head(self, status, kind, **headers):
+                self.send_response(status)
+                for k, v in (dict(content_type=kind) | headers).items():
+                    self.send_header(k.replace("_", "-"), v)
+                self.end_headers()
+
+            def send_payload(self, status, headers, payload):
                 is_json = isinstance(payload, dict)
                 data = json.dumps(payload).encode() if is_json else payload
                 kind = "application/json" if is_json else "text/html"
-                return self.send_payload(status, headers, data, kind)
-
-            def send_payload(self, status, headers, data, kind):
-                self.send_response(status)
-                self.send_header("Content-Type", kind)
-                for k, v in headers.items():
-                    self.send_header(k.replace("_", "-"), v)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
+                self.send_head(status, kind, **headers, content_length=str(len(data)))
                 self.wfile.write(data)
 
             def send_stream(self, answer):
-                self.send_response(200)
-                self.send_header("Content-Type", "text/event-stream")
-                self.send_header("Connection", "close")
-                self.end_headers()
+                self.send_head(200, "text/event-stream", connection="close")
                 for chunk in chunks(answer):
                     self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
                 self.wfile.write(b"data: [DONE]\n\n")
@@ -235,11 +199,9 @@ class FakeServer:
     def _listen(self, http):
         self.http, self.port = http, http.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}/v1"
-        run = dict(target=http.serve_forever, kwargs=dict(poll_interval=0.02))
-        threading.Thread(**run, daemon=True).start()
+        threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self):
-        "Be gone; `listen` comes back."
         http, self.http = self.http, None
         if http:
             http.shutdown()
@@ -247,7 +209,6 @@ class FakeServer:
 
     @property
     def calls(self):
-        "Number of requests so far."
         return len(self.bodies)
 
     def __enter__(self):

@@ -1,5 +1,6 @@
 "Servers in processes of their own, and the load generator that `benchmarks/server.py` is."
 
+import http.client
 import importlib.util
 import json
 import os
@@ -8,19 +9,40 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import closing
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 
 import pytest
+from conftest import ROOT
 
 pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
 
+from sql_env.models import SQLAction
+
+
+def ask(port, path="/health", method="GET", body=None, address="127.0.0.1", **headers):
+    "Status, text and headers of a request from an address of this machine; what is no text or bytes goes as JSON."
+    body = body if body is None or isinstance(body, (str, bytes)) else json.dumps(body)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120, source_address=(address, 0))
+    with closing(connection):
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        return response.status, response.read().decode(), dict(response.getheaders())
+
+
+def act(env, action_type, argument):
+    return env.step(SQLAction(action_type=action_type, argument=argument))
+
+
+def tell(ws, kind, **data):
+    "What a WebSocket of the test client gets for a message."
+    ws.send_json(dict(type=kind, data=data))
+    return ws.receive_json()
+
 
 def load_benchmark(name: str) -> ModuleType:
-    "A script of `benchmarks` as a module."
-    path = Path(__file__).resolve().parent.parent / "benchmarks" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", path)
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", ROOT / "benchmarks" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -59,12 +81,11 @@ while True:
 def forking() -> socket.socket:
     "Where to ask for a server; the process behind it ends with this one."
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    root = str(Path(__file__).resolve().parent.parent)
     subprocess.Popen(
         [sys.executable, "-c", FORKS, str(theirs.fileno())],
         pass_fds=[theirs.fileno()],
         stdout=subprocess.DEVNULL,
-        env=os.environ | dict(PYTHONPATH=root, MALLOC_ARENA_MAX="2"),
+        env=os.environ | dict(PYTHONPATH=str(ROOT), MALLOC_ARENA_MAX="2"),
     )
     theirs.close()
     return mine

@@ -77,16 +77,11 @@ def definitions(module: str):
 def api_list(package: Path) -> str:
     "apilist.txt: every public definition, by module."
     parts = []
-    for path in sorted(package.rglob("*.py")):
-        made_from = re.search(r"nbs/(\S+)\.ipynb", path.read_text(encoding="utf-8")[:2000])
-        if made_from:
-            name = ".".join(path.relative_to(package.parent).with_suffix("").parts)
-            parts.append((made_from[1], name))
-    texts = []
-    for _, name in sorted(parts):
-        entries = list(definitions(name))
-        if entries:
-            texts.append("\n".join([f"# {name}", "", *entries]))
+    for path in package.rglob("*.py"):
+        if made_from := re.search(r"nbs/(\S+)\.ipynb", path.read_text(encoding="utf-8")[:2000]):
+            parts.append((made_from[1], ".".join(path.relative_to(package.parent).with_suffix("").parts)))
+    found = [(name, list(definitions(name))) for _, name in sorted(parts)]
+    texts = ["\n".join([f"# {name}", "", *entries]) for name, entries in found if entries]
     return "\n\n".join(texts) + "\n"
 
 

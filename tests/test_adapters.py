@@ -91,15 +91,12 @@ def test_skyrl_answers_what_a_model_writes(skyrl, questions, said, answer):
     assert (output["done"], output["reward"], output["metadata"]) == (False, 0, {})
 
 
-def test_skyrl_rows_hold_no_gold_and_a_row_without_id_is_refused(skyrl, questions):
+def test_skyrl_rows_hold_no_gold_and_settings_of_the_trainer_come_first(skyrl, questions):
     rows = json.dumps(skyrl.skyrl_rows(questions))
     for q in questions:
         assert q.question_id in rows and q.gold_sql not in rows
     with pytest.raises(ValueError, match="skyrl_rows"):
         skyrl.SkyRLEnv(questions).init([])
-
-
-def test_skyrl_settings_of_the_trainer_come_first(skyrl, questions):
     extras = dict(question_id=questions[0].question_id)
     env = skyrl.SkyRLEnv(questions, dict(budget=3), extras, budget=9)
     assert "Steps: 3" in env.init([])[0][-1]["content"]
@@ -118,15 +115,21 @@ def gym_action(env, kind, argument):
     return dict(action_type=env.actions.index(kind), argument=argument)
 
 
-def test_gymnasium_finds_nothing_to_complain_about(gym_env, questions):
+def test_gymnasium_finds_nothing_to_complain_about_and_takes_actions_of_any_text(gym_env, questions):
     from gymnasium.utils.env_checker import check_env
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(gym_env.GymEnv(questions), skip_render_check=True)
+    env = gym_env.GymEnv(questions)
+    env.action_space.seed(0)
+    for _ in range(30):
+        env.reset()
+        action = env.action_space.sample()
+        assert env.action_space.contains(action) and env.observation_space.contains(env.step(action)[0])
 
 
-def test_gymnasium_seeds_and_ends(gym_env, questions):
+def test_gymnasium_seeds_ends_and_makes_environments_by_id(gym_env, questions, tmp_path):
     env, other = (gym_env.GymEnv(questions, budget=2) for _ in range(2))
     drawn = [env.reset(seed=7), *(env.reset() for _ in range(5))]
     assert drawn == [other.reset(seed=7), *(other.reset() for _ in range(5))]
@@ -136,33 +139,30 @@ def test_gymnasium_seeds_and_ends(gym_env, questions):
     seen, reward, terminated, truncated, info = env.step(gym_action(env, "QUERY", "nonsense"))
     assert (reward, terminated, truncated, info["correct"]) == (0, False, True, False)
     assert seen["error"] and seen["budget_remaining"] == 0
+    # By the module's name before the id, which needs no import; on ada7898 there was no id
+    import gymnasium
+
+    module = "sql_env.integrations.gymnasium:sql_env"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gymnasium.make(f"{module}/Bundled-v0", split="test", budget=3)
+        other = gymnasium.make(f"{module}/Source-v0", source="worlds", level=2, n=4, split="test")
+    assert env.reset(seed=1)[0]["budget_remaining"] == 3
+    assert env.reset(options=dict(index=0))[1]["question_id"] == load("bundled", split="test")[0].question_id
+    assert len(other.unwrapped.env.questions) == 4
 
 
-def test_gymnasium_takes_actions_of_any_text(gym_env, questions):
-    env = gym_env.GymEnv(questions)
-    env.action_space.seed(0)
-    for _ in range(30):
-        env.reset()
-        action = env.action_space.sample()
-        assert env.action_space.contains(action) and env.observation_space.contains(env.step(action)[0])
-
-
-@pytest.mark.parametrize(
-    "kind, argument, end", [("ANSWER", "12345", (True, False)), ("QUERY", "SELECT 1", (False, True))]
-)
-def test_gymnasium_is_terminated_by_any_answer_and_truncated_without(gym_env, questions, kind, argument, end):
+def test_gymnasium_is_terminated_by_any_answer_and_truncated_without(gym_env, questions):
     "On ada7898 a wrong answer was truncated."
-    env = gym_env.GymEnv(questions, budget=1)
-    env.reset(seed=0)
-    _, reward, terminated, truncated, info = env.step(gym_action(env, kind, argument))
-    assert (terminated, truncated) == end and (reward, info["correct"]) == (0, False)
-
-
-def test_gymnasium_is_terminated_by_an_abstention(gym_env, questions):
-    env = gym_env.GymEnv(questions, actions=("ABSTAIN",))
-    env.reset(seed=0)
-    _, _, terminated, truncated, _ = env.step(gym_action(env, "ABSTAIN", "no table fits"))
-    assert (terminated, truncated) == (True, False)
+    env = gym_env.GymEnv(questions, budget=1, actions=("ABSTAIN",))
+    for kind, argument, end in (
+        ("ANSWER", "12345", (True, False)),
+        ("QUERY", "SELECT 1", (False, True)),
+        ("ABSTAIN", "no table fits", (True, False)),
+    ):
+        env.reset(seed=0)
+        _, reward, terminated, truncated, info = env.step(gym_action(env, kind, argument))
+        assert (terminated, truncated, reward, info["correct"]) == (*end, 0, False), kind
 
 
 TEXTS = ("", " a blank\n", "Łódź 東京", "x" * 40)
@@ -203,44 +203,20 @@ def test_gymnasium_plays_in_processes(gym_env, questions, shared):
         envs.close()
 
 
-def test_gymnasium_makes_environments_by_id(gym_env, tmp_path):
-    "By the module's name before the id, which needs no import; on ada7898 there was no id."
-    import gymnasium
-
-    module = "sql_env.integrations.gymnasium:sql_env"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        env = gymnasium.make(f"{module}/Bundled-v0", split="test", budget=3)
-        other = gymnasium.make(f"{module}/Source-v0", source="worlds", level=2, n=4, split="test")
-    assert env.reset(seed=1)[0]["budget_remaining"] == 3
-    assert env.reset(options=dict(index=0))[1]["question_id"] == load("bundled", split="test")[0].question_id
-    assert len(other.unwrapped.env.questions) == 4
-
-
-# Both pages
+# The pages
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page, package", [("04_skyrl", "skyrl_gym"), ("05_gymnasium", "gymnasium")])
+@pytest.mark.parametrize(
+    "page, package", [("02_inspect_ai", "inspect_ai"), ("04_skyrl", "skyrl_gym"), ("05_gymnasium", "gymnasium")]
+)
 def test_the_notebook_runs(page, package):
     "The page is left out where its extra isn't installed, so its examples run here and print what is stored."
     pytest.importorskip(package)
-    shell = pytest.importorskip("execnb.shell", reason="execnb is not installed")
-    from fastcore.nbio import read_nb
+    pytest.importorskip("execnb", reason="execnb is not installed")
+    from pages import run_page
 
-    capture = shell.CaptureShell()
-    for cell in read_nb(ROOT / "nbs" / "integrations" / f"{page}.ipynb").cells:
-        if cell.cell_type != "code" or "eval: false" in cell.source or "default_exp" in cell.source:
-            continue
-        stored = printed(cell)
-        capture.cell(cell)
-        assert not capture.exc, capture.exc
-        assert printed(cell) == stored, cell.source
-
-
-def printed(cell):
-    found = [o.get("text") or o["data"]["text/plain"] for o in cell.outputs]
-    return ["".join(text) for text in found]
+    run_page(ROOT / "nbs" / "integrations" / f"{page}.ipynb")
 
 
 # verifiers, which can't be installed beside openenv
@@ -275,6 +251,7 @@ __all__ = ["SQLTaskset"]
 
 def evaluate_with_verifiers(folder, bin_folder, script, n=4):
     "The traces of n rollouts of the test split, and the requests that the model got."
+    folder.mkdir()
     (folder / "sql_questions.py").write_text(TASKSET)
     paths = os.pathsep.join([str(folder), str(ROOT)])
     env = os.environ | {"PYTHONPATH": paths, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
@@ -294,7 +271,6 @@ def evaluate_with_verifiers(folder, bin_folder, script, n=4):
 @pytest.mark.slow
 def test_verifiers_scores_an_oracle_and_a_cheat(verifiers_bin, tmp_path):
     questions = load("bundled", split="test")
-    (tmp_path / "oracle").mkdir()
     traces, bodies, file = evaluate_with_verifiers(tmp_path / "oracle", verifiers_bin, player(questions))
     assert [t["rewards"]["correct"]["score"] for t in traces] == [1.0] * 4
     assert {t["stop_condition"] for t in traces} == {"episode_over"}
@@ -303,7 +279,6 @@ def test_verifiers_scores_an_oracle_and_a_cheat(verifiers_bin, tmp_path):
     assert names == ["answer", "describe", "query", "sample"]
     first = json.dumps(bodies[0])
     assert not [q for q in questions if q.gold_sql in first]
-    (tmp_path / "cheat").mkdir()
     cheat = [("query", dict(sql="SELECT 1"))], [("answer", dict(value="1"))]
 
     def script(body):
@@ -334,27 +309,21 @@ def test_validate_finds_wrong_gold(verifiers_bin, tmp_path, source, valid):
     assert (outcomes["valid"], outcomes["invalid"]) == (valid, 4 - valid)
 
 
-@pytest.mark.full
-@pytest.mark.slow
-def test_the_taskset_needs_no_openenv_and_its_page_runs(verifiers_bin):
-    code = """
-import sys
-sys.modules["openenv"] = None
-from execnb.shell import CaptureShell
-from fastcore.nbio import read_nb
-capture = CaptureShell()
-for cell in read_nb("nbs/integrations/03_verifiers.ipynb").cells:
-    if cell.cell_type != "code" or "eval: false" in cell.source or "default_exp" in cell.source:
-        continue
-    capture.cell(cell)
-    assert not capture.exc, capture.exc
-"""
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [verifiers_bin / "python", "-c", code]
+def run_with_verifiers(bin_folder, code):
+    "What some code prints where verifiers is installed."
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    command = [bin_folder / "python", "-c", code]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-2000:]
+    return done.stdout
 
 
+PAGE = """
+import sys
+sys.modules["openenv"] = None
+from pages import run_page
+run_page("nbs/integrations/03_verifiers.ipynb", is_compared=False)
+"""
 FAILED_CALL = """
 import asyncio, types
 from sql_env.integrations import verifiers as ours
@@ -380,14 +349,13 @@ except EnvironmentFailedError:
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_a_call_that_the_environment_fails_is_paid_nothing(verifiers_bin):
+def test_the_taskset_needs_no_openenv_its_page_runs_and_a_call_that_the_environment_fails_is_paid_nothing(
+    verifiers_bin,
+):
     "The state says so, and scoring, in another process, raises; it had paid 0 for want of an answer."
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [verifiers_bin / "python", "-c", FAILED_CALL]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
-    assert done.stdout.splitlines() == ["internal: The environment failed, not the agent. True", "no verdict"], (
-        done.stderr
-    )
+    run_with_verifiers(verifiers_bin, PAGE)
+    told = run_with_verifiers(verifiers_bin, FAILED_CALL).splitlines()
+    assert told == ["internal: The environment failed, not the agent. True", "no verdict"]
 
 
 # Many processes

@@ -53,7 +53,6 @@ def leaks(text, sql, folder):
     return [s for s in secrets if s.lower() in text.lower() and s.lower() not in said]
 
 
-# --- Statements ---
 def test_the_list_is_long_and_names_are_unique():
     assert len(ATTACKS) >= 80 and len({a[0] for a in ATTACKS}) == len(ATTACKS)
 
@@ -110,7 +109,6 @@ def test_an_attempt_to_be_brief_is_short(sql, home):
         assert list(map(list, db.query(HONEST).rows)) == HONEST_ROWS
 
 
-# --- Files ---
 @pytest.mark.parametrize("build,expected", [pytest.param(*f[1:], id=f[0]) for f in FILES_TO_OPEN])
 def test_file(build, expected, child, tmp_path):
     path = tmp_path / "hostile.sqlite"
@@ -127,7 +125,6 @@ def test_file(build, expected, child, tmp_path):
         assert str(tmp_path) not in text and "CREATE" not in text.upper()
 
 
-# --- Real data ---
 def changed_by_guards(path, queries, limits):
     "Queries over the budget of operations, and those that give other rows than without guards."
     over, wrong = [], []
@@ -172,7 +169,6 @@ def test_spider_gold_runs_unchanged(spider_path):
     assert len(over) == 1, over
 
 
-# --- The same answer every time ---
 CLOCKS = """SELECT date('now'), datetime(), CURRENT_TIMESTAMP, julianday('now'), strftime('%s %f', 'now'),
     unixepoch('now', 'subsec')"""
 # once a hole: the time zone of the machine showed
@@ -228,7 +224,6 @@ def test_what_one_agent_leaves_harms_no_other(home, code):
     python(code, home[0], Path(__file__).parent)
 
 
-# --- Fair words for fair queries ---
 SERIES = f"WITH RECURSIVE series{loop(9)[1:].replace(' k ', ' series ')} SELECT count(*) FROM series"
 FAIR = [
     pytest.param(SERIES, "ok", id="a name that begins like a module's"),

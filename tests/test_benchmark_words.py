@@ -9,7 +9,8 @@ from scipy.stats import binomtest
 from tables import cases
 
 from sql_env.nano.engine import find_nano
-from sql_env.paths import benchmark_files, benchmark_results
+from sql_env.paths import benchmark_files
+from sql_env.paths import benchmark_results as data
 from sql_env.sources.loading import load
 
 COMPARING = (
@@ -33,16 +34,12 @@ def page_text(root, name):
     return " ".join(texts(root / "nbs" / f"{name}.ipynb"))
 
 
-def core():
-    return benchmark_results("core")["executors"]
-
-
 def server(part):
-    return benchmark_results("server")[part]
+    return data("server")[part]
 
 
 def levels():
-    return {int(level): c for level, c in benchmark_results("worlds")["curve"].items()}
+    return {int(level): c for level, c in data("worlds")["curve"].items()}
 
 
 def faults(part):
@@ -64,26 +61,25 @@ def long_waits(text):
 def above_both(text):
     "Counts anew in how many suites the last stage is above word matching and the best hack."
     stage = re.search(r"After \*(\w+)\* the model is above", text)[1]
-    rows = [e for r in benchmark_results("nano")["runs"].values() for e in r["evals"]]
-    simple = benchmark_results("nano_baselines")["rows"]
+    rows = [e for r in data("nano")["runs"].values() for e in r["evals"]]
+    simple = data("nano_baselines")["rows"]
     wins = compared = 0
     for suite in {e["suite"] for e in rows if e["stage"] == stage} & {e["suite"] for e in simple}:
         rates = [e["success"] for e in rows if (e["stage"], e["suite"]) == (stage, suite)]
-        others = [
-            e["success"] for e in simple if e["suite"] == suite and e["policy"] in ("greedy", "best cheat", "best hack")
-        ]
+        rivals = ("greedy", "best cheat", "best hack")
+        others = [e["success"] for e in simple if e["suite"] == suite and e["policy"] in rivals]
         compared += 1
         wins += sum(rates) / len(rates) > max(others)
     return f"is above both policies in {wins} of {compared} suites" in text
 
 
 def at_most_seeds(text):
-    runs = benchmark_results("nano")["runs"]
+    runs = data("nano")["runs"]
     return f"that took a suite, at most {sum(bool(r['evals']) for r in runs.values())};" in text
 
 
 def tuned_apart(name):
-    halves = (set(benchmark_results(name)[half]["databases"]) for half in ("tuning", "reporting"))
+    halves = (set(data(name)[half]["databases"]) for half in ("tuning", "reporting"))
     return set.intersection(*halves) == set()
 
 
@@ -91,9 +87,9 @@ def tuned_apart(name):
 CLAIMS = {
     "benchmarks": {
         "the one proved among them is equal": lambda t: (
-            benchmark_results("yardsticks")["sets"]["VeriEQL literature different"]["proved"] == 1
+            data("yardsticks")["sets"]["VeriEQL literature different"]["proved"] == 1
         ),
-        "A guard that made queries much slower": lambda t: core()["guarded_to_raw"] < 1.5,
+        "A guard that made queries much slower": lambda t: data("core")["executors"]["guarded_to_raw"] < 1.5,
         "sends back as many bytes": lambda t: server("latency")["bytes"] == server("latency")["echo_bytes"],
         "calls than the echo": more_calls,
         "no answer may be lost, mixed up or judged wrongly": lambda t: (
@@ -114,52 +110,44 @@ CLAIMS = {
         "here two shared cores": lambda t: server("cpus") == 2,
         "Generated worlds have five levels": lambda t: sorted(levels()) == [1, 2, 3, 4, 5],
         "each file but two, judged by hand": lambda t: without_command() == ["alternatives_judged", "proofs_judged"],
-        "over 42 databases": lambda t: len({pair["db"] for pair in careless_pairs()}) == 42,
+        "over 42 databases": lambda t: len({pair["db"] for pair in pairs_of("benchmarks/careless_blind.jsonl")}) == 42,
         "so most of them have no flag": lambda t: all(
-            found["recall"] < 0.5 for found in benchmark_results("errata")["sets"].values()
+            found["recall"] < 0.5 for found in data("errata")["sets"].values()
         ),
-        "Published sets have flaws": lambda t: benchmark_results("audit_spider_train")["set_aside"] > 0,
+        "Published sets have flaws": lambda t: data("audit_spider_train")["set_aside"] > 0,
         "Each set that `load` knows": lambda t: all(
-            found["oracle"] > 0.99 and found["hack_floor"] < 0.1
-            for found in benchmark_results("question_sets")["sets"].values()
+            found["oracle"] > 0.99 and found["hack_floor"] < 0.1 for found in data("question_sets")["sets"].values()
         ),
-        "after four trainings by imitation on two cores": lambda t: (
-            len(benchmark_results("real_model")["trainings"]) == 4
-        ),
-        "The oracle is right through each": lambda t: all(
-            r["oracle"] == 1 for r in benchmark_results("adapters")["rows"]
-        ),
+        "after four trainings by imitation on two cores": lambda t: len(data("real_model")["trainings"]) == 4,
+        "The oracle is right through each": lambda t: all(r["oracle"] == 1 for r in data("adapters")["rows"]),
     },
     "blog/certified_verdicts": {
         "databases on which nothing was tuned": lambda t: tuned_apart("wrong"),
         "In the last two rows nothing is proved by": lambda t: (
-            "wrong_proved" not in benchmark_results("wrong")["reporting"]["counts"]
+            "wrong_proved" not in data("wrong")["reporting"]["counts"]
         ),
         "no test contradicts a rule": lambda t: (
-            not any("stopped" in kind for kind in benchmark_results("wrong")["reporting"]["counts"])
+            not any("stopped" in kind for kind in data("wrong")["reporting"]["counts"])
         ),
         "proofs is false. If proofs of such pairs": lambda t: (
-            benchmark_results("strangers")["false"] == benchmark_results("strangers")["leaks"] == 0
+            data("strangers")["false"] == data("strangers")["leaks"] == 0
         ),
         "and none differs": lambda t: (
             not any(
                 part["counts"].get("proved and shown to differ")
-                for name, part in benchmark_results("proofs").items()
+                for name, part in data("proofs").items()
                 if name not in ("alternatives", "deceiving")
             )
         ),
-        "0 times proved": lambda t: "proved" not in benchmark_results("proofs")["deceiving"]["counts"],
-        "are not proved either": lambda t: "proved" not in benchmark_results("logic_pairs")["totals"]["left out"],
+        "0 times proved": lambda t: "proved" not in data("proofs")["deceiving"]["counts"],
+        "are not proved either": lambda t: "proved" not in data("logic_pairs")["totals"]["left out"],
         "71 equal and 575 not": lambda t: blind_pairs() == (71, 575),
         "that `LIMIT` cuts no tie": lambda t: (
-            benchmark_results("proofs")["alternatives"]["spider reporting"]["counts"]["wrong proved if"] > 0
+            data("proofs")["alternatives"]["spider reporting"]["counts"]["wrong proved if"] > 0
         ),
-        "and 1 is refuted (equal only if": lambda t: (
-            benchmark_results("peer_proofs")["sql_env"]["equal"]["refuted"] == 1
-        ),
+        "and 1 is refuted (equal only if": lambda t: data("peer_proofs")["sql_env"]["equal"]["refuted"] == 1,
         "in milliseconds": lambda t: all(
-            benchmark_results("proofs")["alternatives"][k]["cpu_ms"]["p99"] < 200
-            for k in ("spider reporting", "kaggledbqa")
+            data("proofs")["alternatives"][k]["cpu_ms"]["p99"] < 200 for k in ("spider reporting", "kaggledbqa")
         ),
     },
     "blog/small_model": {
@@ -168,40 +156,35 @@ CLAIMS = {
         ),
         "the order was another": lambda t: max(practised("grpo", "sweep")) > max(practised("imitation", "sweep")),
         "each learned for as many tokens": lambda t: all(
-            abs(r["tokens"] / 26264 - 1) < 0.2 for r in benchmark_results("play")["rows"] if r["kind"] == "final"
+            abs(r["tokens"] / 26264 - 1) < 0.2 for r in data("play")["rows"] if r["kind"] == "final"
         ),
         "Examples in the conversation gave nothing": lambda t: (
-            not any(r["success"] for r in real_model() if r["model"] == "base")
+            not any(r["success"] for r in data("real_model")["rows"] if r["model"] == "base")
         ),
         "can tell from no change": lambda t: are_told_apart("spider dev"),
         "No suite has a database that was trained on": lambda t: (
-            benchmark_results("worlds")["overlap_with_train"]["test"]["gold"] == 0
+            data("worlds")["overlap_with_train"]["test"]["gold"] == 0
         ),
     },
 }
 
 
-def careless_pairs():
-    path = Path(__file__).parent.parent / "benchmarks" / "careless_blind.jsonl"
+def pairs_of(path):
+    path = Path(__file__).parent.parent / path
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def blind_pairs():
     "Pairs by somebody who had not seen the rules: how many are equal, and how many are not."
-    path = Path(__file__).parent / "data" / "blind_pairs.jsonl"
-    _, *pairs = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    _, *pairs = pairs_of("tests/data/blind_pairs.jsonl")
     equal = sum(p["kind"] == "equal" for p in pairs)
     return equal, len(pairs) - equal
 
 
-def real_model():
-    return benchmark_results("real_model")["rows"]
-
-
 def are_told_apart(suite):
     "Whether the last training can be told from the one before, by McNemar's exact test."
-    names = [t["name"] for t in benchmark_results("real_model")["trainings"]][-2:]
-    rows = {(r["model"], r["suite"], r["shots"]): r["correct"] for r in real_model()}
+    names = [t["name"] for t in data("real_model")["trainings"]][-2:]
+    rows = {(r["model"], r["suite"], r["shots"]): r["correct"] for r in data("real_model")["rows"]}
     pairs = list(zip(*(rows[name, suite, 0] for name in names)))
     won, lost = pairs.count(("0", "1")), pairs.count(("1", "0"))
     return binomtest(won, won + lost).pvalue < 0.05
@@ -209,20 +192,16 @@ def are_told_apart(suite):
 
 def practised(arm, kind="final"):
     "What the seeds of an arm have right after practice."
-    rows = benchmark_results("play")["rows"]
+    rows = data("play")["rows"]
     return [r["success"] for r in rows if (r.get("arm"), r["kind"]) == (arm, kind)]
 
 
-def has_command(content):
-    "Whether a file, or each of its parts, holds the command that wrote it."
-    return "command" in content or all(isinstance(part, dict) and "command" in part for part in content.values())
-
-
 def without_command():
+    "Files that do not hold the command that wrote them, or wrote each of their parts."
     files = {name: json.loads(path.read_text()) for name, path in benchmark_files().items()}
-    sets = files["question_sets"]["sets"].values()
-    assert all(s["command"] for s in sets)
-    return [n for n, content in files.items() if n != "question_sets" and not has_command(content)]
+    assert all(s["command"] for s in files.pop("question_sets")["sets"].values())
+    plain = {name: content.values() for name, content in files.items() if "command" not in content}
+    return [n for n, parts in plain.items() if not all(isinstance(p, dict) and "command" in p for p in parts)]
 
 
 @pytest.mark.parametrize("name, claim", [(n, c) for n, claims in CLAIMS.items() for c in claims])
@@ -254,12 +233,12 @@ def test_a_wrong_word_is_found(monkeypatch, root):
         "A guard that made queries much slower": (("core", "executors", "guarded_to_raw"), 3.0),
     }
     for claim, ((name, *keys, last), value) in changed.items():
-        content = benchmark_results(name)
+        content = data(name)
         part = content
         for key in keys:
             part = part[key]
         part[last] = value
-        monkeypatch.setitem(globals(), "benchmark_results", lambda n, c=content: c)
+        monkeypatch.setitem(globals(), "data", lambda n, c=content: c)
         assert not CLAIMS["benchmarks"][claim](text), claim
         monkeypatch.undo()
 
@@ -267,5 +246,6 @@ def test_a_wrong_word_is_found(monkeypatch, root):
 def test_different_gold_queries_are_counted(spider_path):
     "504 questions were once called as many different queries."
     gold = load("spider", spider_path, "dev")
-    assert core()["queries"] == len(gold)
-    assert core()["different"] == len({q.gold_sql for q in gold}) < len(gold)
+    counted = data("core")["executors"]
+    assert counted["queries"] == len(gold)
+    assert counted["different"] == len({q.gold_sql for q in gold}) < len(gold)

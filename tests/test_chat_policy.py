@@ -13,13 +13,16 @@ import sys
 import time
 import urllib.request
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fake_server import FakeServer, completion, fault, message
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import law
+from laws import json_values, law
 from tables import cases
 
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
@@ -34,16 +37,9 @@ from sql_env.play import Action, Observation
 from sql_env.play.acts import SCHEMA_LEVELS
 from sql_env.play.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
 from sql_env.play.session import TRUNCATED_MESSAGE, _nudge_text
-from sql_env.policies import Completion, Endpoint, ModelError, RolloutAborted, play_episode
-from sql_env.policies.chat import (
-    MODEL_SETTINGS_FILE,
-    ChatPolicy,
-    _example_episodes,
-    _shown_schema_level,
-    load_model_settings,
-    usage_cost,
-)
-from sql_env.policies.local import CachedWriter, LocalModel, _generate_batch, parse_assistant_text
+from sql_env.policies import Completion, Endpoint, ModelError, RolloutAborted, chat, play_episode
+from sql_env.policies.chat import MODEL_SETTINGS_FILE, ChatPolicy, load_model_settings
+from sql_env.policies.local import CachedWriter, LocalModel, _generate_batch, _shared_length, parse_assistant_text
 from sql_env.policies.requests import EndpointError
 
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"
@@ -81,14 +77,9 @@ def test_a_plain_episode_and_what_it_cost():
         r = evaluate(one(), server.policy(price=(1.0, 10.0, 0.1)), progress=False)
     e = r.episodes[0]
     assert e.correct and e.grounded and e.robust and e.steps == 3
-    assert {k: v for k, v in e.usage.items() if k != "seconds"} == dict(
-        calls=3,
-        prompt_tokens=300,
-        completion_tokens=30,
-        cached_tokens=120,
-        retries=0,
-        cost=pytest.approx((180 * 1 + 120 * 0.1 + 30 * 10) / 1e6),
-    )
+    used = dict(calls=3, prompt_tokens=300, completion_tokens=30, cached_tokens=120, retries=0)
+    used |= dict(cost=pytest.approx((180 * 1 + 120 * 0.1 + 30 * 10) / 1e6))
+    assert {k: v for k, v in e.usage.items() if k != "seconds"} == used
     assert e.usage["seconds"] > 0 and r.usage == e.usage
 
 
@@ -107,8 +98,6 @@ def test_what_can_be_repaired_is_repaired(name, waits):
 
 
 BROKEN = dict(cases("chat_policy_broken"))
-
-
 STOPS = ("bad key", "no such model", "bad request", "a web page", "quota")  # what ends the run
 
 
@@ -119,63 +108,42 @@ def test_what_can_not_is_the_error_of_the_episode(name, tmp_path, waits):
     with Server([line]) as server:
         policy = server.policy(timeout=0.3 if line == "hang" else 30, max_wait=6.1)
         try:
-            r = evaluate(one(), policy, progress=False, log=log)
+            r, stops = evaluate(one(), policy, progress=False, log=log), False
         except RunStopped as stopped:
-            assert name in STOPS
-            r = stopped.result
-        else:
-            assert name not in STOPS
+            r, stops = stopped.result, True
         seen = len(server.bodies)
-    e, log = r.episodes[0], (tmp_path / "log.jsonl").read_text()
+    assert stops == (name in STOPS)
+    e, log = r.episodes[0], log.read_text()
     assert e.error and re.search(said, e.error), e.error
     assert r.n_completed == 0 and seen == asked and e.usage["calls"] == 1
     assert e.database == "vet_clinic" and KEY not in log and KEY not in str(e)
 
 
-def test_retry_after_is_obeyed(waits):
+def test_what_the_model_is_told_and_a_server_s_wait_is_obeyed(waits):
     with Server([fault(429, Retry_After="7"), *GOOD]) as server:
         assert evaluate(one(), server.policy(), progress=False).success_rate == 1
     assert 6.9 < waits[0] < 8, "by chance up to a second more"
-
-
-def test_what_the_model_is_told():
-    with Server(
-        [
-            "Hm.",
-            completion("SELECT", "length"),
-            [("look", {}), *GOOD[0]],
-            [("query", {"sql": "SELECT nope FROM visit"})],
-            *GOOD[1:],
-        ]
-    ) as server:
+    unknown = [("query", {"sql": "SELECT nope FROM visit"})]
+    with Server(["Hm.", completion("SELECT", "length"), [("look", {}), *GOOD[0]], unknown, *GOOD[1:]]) as server:
         assert evaluate(one(), server.policy(), progress=False).success_rate == 1
         bodies = server.bodies
     last = bodies[-1]["messages"]
     roles = "system user assistant user assistant user assistant tool tool assistant tool assistant tool"
     assert [m["role"] for m in last] == roles.split()
     assert last[3]["content"] == _nudge_text() and last[5]["content"] == TRUNCATED_MESSAGE
-    assert last[7]["content"].startswith("{'error': \"Tool look not found.") or last[7]["content"].startswith(
-        "{'error': 'Tool look not found."
-    )
-    assert (
-        last[8]["content"].startswith("visit: 847 rows")
-        and "unknown_column" in last[10]["content"]
-        or "error" in last[10]["content"]
-    )
+    assert re.match(r"{'error': [\"']Tool look not found\.", last[7]["content"])
+    assert last[8]["content"].startswith("visit: 847 rows") and "unknown_column" in last[10]["content"]
     ids = [c["id"] for m in last for c in m.get("tool_calls", ())]
     assert ids == [m["tool_call_id"] for m in last if m["role"] == "tool"] and len(set(ids)) == len(ids)
     for before, after in zip(bodies, bodies[1:]):
         assert after["messages"][: len(before["messages"])] == before["messages"], "a cache can keep the start"
-
-
-def test_arguments_that_are_no_json_do_not_go_back_to_the_server():
     with Server([[("query", '{"sql": "SELE')], *GOOD]) as server:
         evaluate(one(), server.policy(), progress=False)
         sent = [c["function"]["arguments"] for m in server.bodies[-1]["messages"] for c in m.get("tool_calls", ())]
-    assert all(isinstance(json.loads(a), dict) for a in sent) and sent[0] == "{}"
+    assert all(isinstance(json.loads(a), dict) for a in sent) and sent[0] == "{}", "what is no JSON does not go back"
 
 
-def test_the_request(monkeypatch):
+def test_the_request_and_its_key_which_no_setting_shows(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
     with Server(GOOD) as server:
         policy = Unprobed("m", server.url, temperature=0, max_tokens=50, extra_body={"top_k": 1})
@@ -188,17 +156,11 @@ def test_the_request(monkeypatch):
         evaluate(one(), server.policy(as_trained=True), progress=False)
         assert server.bodies[3]["tools"] == tool_schemas()
     assert "sk-" not in str(policy.settings) and json.dumps(policy.settings)
-
-
-def test_a_key_is_asked_for_only_where_it_is_needed(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ValueError, match="OPENAI_API_KEY"):
         Endpoint("m").complete([], [])
     with Server(GOOD) as server:
         assert evaluate(one(), ChatPolicy("m", server.url), progress=False).success_rate == 1
-
-
-def test_settings_hide_credentials():
     policy = ChatPolicy("m", "http://user:password@host:1/v1", KEY, extra_headers={"Authorization": KEY})
     assert policy.settings["server"] == "host:1" and KEY not in str(policy.settings)
     assert "password" not in str(policy.settings)
@@ -212,69 +174,37 @@ def oracle_script(body):
     if q is None:  # the request before the first episode
         return "yes"
     played = sum(m["role"] == "assistant" for m in body["messages"])
-    if q.question_id.endswith("7") and played == 1:
-        return fault(418, "no")
-    if q.question_id.endswith("3") and played == 1:
-        return "I wonder."
-    return (
-        [("describe", {"table_name": q.tables_involved[0]})]
-        if played == 0
-        else [("answer", {"value": "@last"})]
-        if body["messages"][-1]["content"][:1] != "{"
-        and played > 1
-        and any(c["function"]["name"] == "query" for m in body["messages"] for c in m.get("tool_calls", ()))
-        else [("query", {"sql": q.gold_sql})]
-    )
+    if q.question_id[-1] in "73" and played == 1:
+        return fault(418, "no") if q.question_id[-1] == "7" else "I wonder."
+    called = {c["function"]["name"] for m in body["messages"] for c in m.get("tool_calls", ())}
+    if "query" in called and body["messages"][-1]["content"][:1] != "{":
+        return [("answer", {"value": "@last"})]
+    return [("query", {"sql": q.gold_sql}) if played else ("describe", {"table_name": q.tables_involved[0]})]
 
 
 def bare(r):
     "Episodes without what differs from run to run."
-    from dataclasses import replace
-
-    return [
-        replace(e, usage={k: v for k, v in e.usage.items() if k not in ("seconds", "cached_tokens")})
-        for e in r.episodes
-    ]
+    varies = ("seconds", "cached_tokens")
+    return [replace(e, usage={k: v for k, v in e.usage.items() if k not in varies}) for e in r.episodes]
 
 
-@pytest.mark.parametrize("how", ["threads", "processes", "batch", "batch in threads"])
-def test_parallel_evaluation_is_the_same(how):
+THREADS, PROCESSES, NONE = partial(ThreadPoolExecutor, 8), partial(ProcessPoolExecutor, 2), contextlib.nullcontext
+POOLS = dict(threads=(THREADS, 1), processes=(PROCESSES, 1), batch=(NONE, 5), batches=(THREADS, 5))
+
+
+@pytest.mark.parametrize("pool, batch", POOLS.values(), ids=POOLS)
+def test_parallel_evaluation_is_the_same(pool, batch):
     some = bundled().split("test").sample(20)
-    with Server(oracle_script) as server:
+    with Server(oracle_script) as server, pool() as executor:
         policy = server.policy()
         plain = evaluate(some, policy, progress=False)
-        pools = {
-            "threads": ThreadPoolExecutor(8),
-            "processes": ProcessPoolExecutor(2),
-            "batch": None,
-            "batch in threads": ThreadPoolExecutor(2),
-        }
-        other = evaluate(some, policy, progress=False, executor=pools[how], batch=5 if "batch" in how else 1)
+        other = evaluate(some, policy, progress=False, executor=executor, batch=batch)
     assert bare(plain) == bare(other)
     assert plain.success_rate == 1 and 0 < plain.n_completed < plain.n_episodes == len(some)
     assert plain.usage["nudges"] > 0
     assert compare(plain, other).difference == 0
-    if pools[how]:
-        pools[how].shutdown()
-
-
-def test_a_policy_travels_without_its_connection():
-    with Server(GOOD * 3) as server:
-        policy = server.policy()
-        evaluate(one(), policy, progress=False)
-        there = pickle.loads(pickle.dumps(policy))
-        assert there.backend._client is None and there.settings == policy.settings
-
-
-def test_batch_says_what_it_needs():
-    with pytest.raises(ValueError, match="select_actions"):
-        evaluate(one(), OraclePolicy(one()), batch=2)
-
-    class Far:
-        questions = []
-
-    with pytest.raises(ValueError, match="threads"):
-        evaluate(Far(), ChatPolicy(Script(GOOD)), batch=2)
+    there = pickle.loads(pickle.dumps(policy))
+    assert there.backend._client is None and there.settings == policy.settings, "it travels without its connection"
 
 
 class Script:
@@ -296,23 +226,18 @@ class Script:
 def test_patience_is_for_refused_calls_in_a_row(patience, calls):
     bad, good = ([("query", {"sql": "SELECT nope FROM visit"})], [("describe", {"table_name": "visit"})])
     backend = Script([bad, good, bad, bad, bad, [("answer", {"value": "no"})]])
-    for batch in (None, 4):
-        e = evaluate(
-            one(), ChatPolicy(backend, patience=patience), progress=False, **dict(batch=batch) if batch else {}
-        ).episodes[0]
+    for options in ({}, dict(batch=4)):
+        e = evaluate(one(), ChatPolicy(backend, patience=patience), progress=False, **options).episodes[0]
         assert e.usage["calls"] == calls and e.error is None and e.steps == calls and not e.correct
         assert e.reason.startswith("no_answer") == (patience is not None)
 
 
-def test_in_a_batch_one_failure_is_one_failure():
+def test_in_a_batch_one_failure_is_one_failure_and_it_says_what_it_needs():
     class Sometimes(Script):
         def complete_many(self, conversations, tools, seeds):
-            return [
-                RuntimeError("out of memory")
-                if "unpaid" in t[1]["content"] or "waiting" in t[1]["content"]
-                else self.complete(t, tools, 0)
-                for t in conversations
-            ]
+            fails = [re.search("unpaid|waiting", t[1]["content"]) for t in conversations]
+            error = RuntimeError("out of memory")
+            return [error if f else self.complete(t, tools, 0) for f, t in zip(fails, conversations)]
 
     r = evaluate(bundled(), ChatPolicy(Sometimes([[("answer", {"value": "1"})]])), batch=50, progress=False)
     failed = [e for e in r.episodes if e.error]
@@ -324,11 +249,23 @@ def test_in_a_batch_one_failure_is_one_failure():
 
     r = evaluate(bundled(), ChatPolicy(Never([])), n_episodes=30, batch=8, progress=False)
     assert r.n_completed == 0 and r.n_episodes == 30 and all("all of it" in e.error for e in r.episodes)
+    with pytest.raises(ValueError, match="select_actions"):
+        evaluate(one(), OraclePolicy(one()), batch=2)
+    with pytest.raises(ValueError, match="threads"):
+        evaluate(SimpleNamespace(questions=[]), ChatPolicy(Script(GOOD)), batch=2)
 
 
-def test_an_episode_without_an_answer_counts():
-    "A model that talks instead of playing must not score well by having its failures set aside."
+def test_the_budget_and_the_nudges_end_every_episode_and_one_without_an_answer_counts():
+    "Nudges are counted over the whole episode."
+    for script, options, steps, calls in (
+        ([GOOD[0]], {}, 15, 15),
+        (["Hm.", GOOD[0]] * 40, {}, 3, 7),
+        (["Hm."], dict(nudges=0), 0, 1),
+    ):
+        r = evaluate(one(), ChatPolicy(Script(script), **options), progress=False).episodes[0]
+        assert (r.steps, r.usage["calls"], r.reason) == (steps, calls, "no_answer")
 
+    # A model that talks instead of playing must not score well by having its failures set aside
     class Half(Script):
         def complete(self, messages, tools, seed):
             if len(messages[1]["content"]) % 2:
@@ -340,36 +277,23 @@ def test_an_episode_without_an_answer_counts():
     assert all(e.steps == 0 and not e.correct for e in r.episodes if e.reason == "no_answer")
 
 
-def test_the_budget_and_the_nudges_end_every_episode():
-    r = evaluate(one(), ChatPolicy(Script([GOOD[0]])), progress=False).episodes[0]
-    assert (r.steps, r.usage["calls"], r.reason) == (15, 15, "no_answer")
-    mixed = evaluate(one(), ChatPolicy(Script(["Hm.", GOOD[0]] * 40)), progress=False).episodes[0]
-    assert (mixed.steps, mixed.usage["calls"], mixed.reason) == (3, 7, "no_answer"), (
-        "nudges are counted over the whole episode"
-    )
-    none = evaluate(one(), ChatPolicy(Script(["Hm."]), nudges=0), progress=False).episodes[0]
-    assert (none.steps, none.usage["calls"], none.reason) == (0, 1, "no_answer")
-
-
-def test_log_and_reports(tmp_path):
-    policy = ChatPolicy(Script(["Hm.", *GOOD[0:1], *GOOD[1:]]), price=(1, 2), name="a/b")
-    r = evaluate(one(), policy, progress=False, log=tmp_path / "log.jsonl")
-    about, line = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
+def test_log_and_reports_and_old_logs_can_be_read(tmp_path):
+    log = tmp_path / "log.jsonl"
+    policy = ChatPolicy(Script(["Hm.", *GOOD]), price=(1, 2), name="a/b")
+    r = evaluate(one(), policy, progress=False, log=log)
+    about, line = map(json.loads, log.read_text().splitlines())
     assert line["episode"]["usage"]["calls"] == 4 and line["notes"] == ["no_call: Hm."]
     assert about["policy_settings"]["nudges"] == 3
-    assert evaluate(one(), policy, progress=False, log=tmp_path / "log.jsonl") == r, "resumed from the log alone"
-    assert load_result(tmp_path / "log.jsonl").episodes == r.episodes
+    assert evaluate(one(), policy, progress=False, log=log) == r, "resumed from the log alone"
+    assert load_result(log).episodes == r.episodes and read_log(log)[1][0].episode == r.episodes[0]
     assert "28 tokens in" in results_markdown([r]) and "cost 0.0000" in results_markdown([r])
-    assert replay_problems(tmp_path / "log.jsonl", one()) == {}
-    assert read_log(tmp_path / "log.jsonl")[1][0].episode == r.episodes[0]
-
-
-def test_old_logs_can_be_read(tmp_path):
-    r = evaluate(one(), OraclePolicy(one()), progress=False, log=tmp_path / "log.jsonl")
-    text = (tmp_path / "log.jsonl").read_text().replace(', "usage": {}', "")
+    assert replay_problems(log, one()) == {}
+    old = tmp_path / "old.jsonl"
+    r = evaluate(one(), OraclePolicy(one()), progress=False, log=old)
+    text = old.read_text().replace(', "usage": {}', "")
     assert "usage" not in text
-    (tmp_path / "log.jsonl").write_text(text)
-    assert evaluate(one(), OraclePolicy(one()), progress=False, log=tmp_path / "log.jsonl") == r
+    old.write_text(text)
+    assert evaluate(one(), OraclePolicy(one()), progress=False, log=old) == r
 
 
 # ---- the same words as in training
@@ -378,12 +302,8 @@ def test_the_conversation_is_that_of_training(level):
     "What the model reads is, message by message, what supervised rows of the same episode hold."
     from sql_env.training.recipes import trajectory_messages
 
-    script = [
-        *GOOD[:1],
-        [("query", {"sql": "SELECT nope FROM visit"})],
-        [("sample", {"table_name": "owners"})],
-        *GOOD[1:],
-    ]
+    wrong = [("query", {"sql": "SELECT nope FROM visit"})], [("sample", {"table_name": "owners"})]
+    script = [GOOD[0], *wrong, *GOOD[1:]]
     env, policy = EpisodeEnv(bundled(), schema_level=level, budget=6), ChatPolicy(Script(script))
     policy.reset(0)
     last = play_episode(env, policy, env.reset(question_id=ID, seed=3))
@@ -393,20 +313,11 @@ def test_the_conversation_is_that_of_training(level):
 
 
 @law(60)
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-        lambda x: st.lists(x) | st.dictionaries(st.text() | st.sampled_from(["name", "arguments", "sql"]), x),
-    )
-)
+@given(json_values(st.text() | st.sampled_from(["name", "arguments", "sql"])))
 def test_any_message_is_read_or_refused(value):
-    for function in (
-        {"name": value, "arguments": "{}"},
-        {"name": "query", "arguments": value},
-        {"name": "query", "arguments": json.dumps(value)},
-    ):
+    for name, arguments in ((value, "{}"), ("query", value), ("query", json.dumps(value))):
         with contextlib.suppress(InvalidToolCall):
-            assert isinstance(parse_tool_call(function), Action)
+            assert isinstance(parse_tool_call(dict(name=name, arguments=arguments)), Action)
     policy = ChatPolicy(Script([]))
     policy.reset(0)
     policy.on_observation(Observation("How many?", "visit", budget_remaining=15))
@@ -422,7 +333,7 @@ def test_shots(shots, level):
     env, policy = (EpisodeEnv(bundled(), schema_level=level, budget=9), ChatPolicy(Script(GOOD), shots=shots))
     policy.reset(0)
     obs = env.reset(question_id=ID)
-    assert _shown_schema_level(obs.schema_info) == level
+    assert chat._shown_schema_level(obs.schema_info) == level
     messages = policy.initial_messages(obs)
     assert messages[0] == initial_messages(obs)[0] and messages[-1] == initial_messages(obs)[-1]
     users = [m for m in messages if m["role"] == "user"]
@@ -436,82 +347,51 @@ def test_shots(shots, level):
         assert "(" in users[0]["content"]
 
 
-def test_examples_never_come_from_what_is_played():
+def test_examples_never_come_from_what_is_played_and_may_come_from_another_set():
     for split in (None, "train"):
         qs = bundled().split(split) if split else bundled()
         with pytest.raises(ValueError, match="choose another split"):
             evaluate(qs, ChatPolicy(Script(GOOD), shots=1), n_episodes=1)
     evaluate(bundled().split("test"), ChatPolicy(Script(GOOD), shots=1), n_episodes=1, progress=False)
     q = bundled().split("train")[0]
-    for shot in _example_episodes(bundled(), 1000, avoid=q.question_text):
+    for shot in chat._example_episodes(bundled(), 1000, avoid=q.question_text):
         assert q.question_text not in shot[1]["content"]
-
-
-def test_examples_may_come_from_another_set():
     other = load("worlds", level=1, n=40, progress=False)
     train = {q.question_text for q in other.split("train")}
     policy = ChatPolicy(Script(GOOD), shots=3, examples=other)
     policy.reset(0)
-    asked = [
-        m["content"].split("\n\n")[0]
-        for m in policy.initial_messages(EpisodeEnv(one()).reset(index=0))
-        if m["role"] == "user"
-    ]
+    said = policy.initial_messages(EpisodeEnv(one()).reset(index=0))
+    asked = [m["content"].split("\n\n")[0] for m in said if m["role"] == "user"]
     assert len(asked) == 4 and train.issuperset(asked[:3])
 
 
 # ---- small parts
-@pytest.mark.parametrize("text, content, calls", cases("chat_policy_read_text", list))
-def test_read_text(text, content, calls):
-    m = parse_assistant_text(text)
-    assert m["content"] == content
-    assert [c["function"]["name"] for c in m["tool_calls"]] == calls
-
-
-def test_the_cost_of_tokens():
+def test_what_a_model_writes_is_read_and_what_its_tokens_cost():
+    for text, content, calls in cases("chat_policy_read_text", list):
+        m = parse_assistant_text(text)
+        assert (m["content"], [c["function"]["name"] for c in m["tool_calls"]]) == (content, calls), text
+    # Models write SQL over several lines and forget to escape them; strict JSON would refuse that
+    call = dict(name="query", arguments='{"sql": "SELECT 1\n\tFROM t"}')
+    assert parse_tool_call(call) == ("QUERY", "SELECT 1\n\tFROM t")
     used = dict(prompt_tokens=1e6, completion_tokens=1e6, cached_tokens=5e5)
-    assert usage_cost(used, (2, 8)) == 10
-    assert usage_cost(used | dict(completion_tokens=0), (2, 8, 0)) == 1
+    assert chat.usage_cost(used, (2, 8)) == 10
+    assert chat.usage_cost(used | dict(completion_tokens=0), (2, 8, 0)) == 1
 
 
 # ---- the command
-def command(*args, env=None):
+def command(args, key=""):
     from typer.testing import CliRunner
 
     from sql_env.cli import app
 
-    return CliRunner().invoke(
-        app, ["evaluate", "--policy", "chat", *args], env={"COLUMNS": "200", "NO_COLOR": "1"} | (env or {})
-    )
+    env = dict(COLUMNS="200", NO_COLOR="1", OPENAI_API_KEY=key)
+    return CliRunner().invoke(app, ["evaluate", "--policy", "chat", *args.split()], env=env)
 
 
 def test_the_command(tmp_path):
     with Server(oracle_script) as server:
-        args = (
-            "--model",
-            "org/m",
-            "--base-url",
-            server.url,
-            "--split",
-            "test",
-            "-n",
-            "6",
-            "--no-floor",
-            "--price",
-            "1",
-            "2",
-        )
-        r = command(
-            *args,
-            "--workers",
-            "3",
-            "--json",
-            "--log",
-            str(tmp_path / "logs"),
-            "--out",
-            str(tmp_path / "out"),
-            env={"OPENAI_API_KEY": KEY},
-        )
+        args = f"--model org/m --base-url {server.url} --split test -n 6 --no-floor --price 1 2 "
+        r = command(f"{args} --workers 3 --json --log {tmp_path / 'logs'} --out {tmp_path / 'out'}", KEY)
         assert r.exit_code == 1, r.output  # an episode crashed
         (d,) = json.loads(r.stdout)
         assert d["policy"] == "org/m" and d["usage"]["calls"] >= 12 and d["usage"]["cost"] > 0
@@ -520,26 +400,18 @@ def test_the_command(tmp_path):
         assert "org/m" in (tmp_path / "out" / "results.md").read_text()
         assert not [p for p in tmp_path.rglob("*") if p.is_file() and KEY.encode() in p.read_bytes()]
         assert KEY not in r.output
-        assert "tokens in" in command(*args, "--shots", "1", env={"OPENAI_API_KEY": KEY}).output
+        assert "tokens in" in command(f"{args} --shots 1", KEY).output
 
 
 def test_the_command_says_what_is_missing():
+    nobody = "--model m --base-url http://127.0.0.1:9/v1 --no-floor"
     for args, said in (
-        ((), "needs --model"),
-        (("--model", "m"), "OPENAI_API_KEY"),
-        (
-            ("--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--no-floor", "--timeout", "1"),
-            "is the server running",
-        ),
-        (  # said before the model is asked
-            (
-                *("--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--shots", "1"),
-                *("--no-floor", "--split", "all"),
-            ),
-            "another split",
-        ),
+        ("", "needs --model"),
+        ("--model m", "OPENAI_API_KEY"),
+        (f"{nobody} --timeout 1", "is the server running"),
+        (f"{nobody} --shots 1 --split all", "another split"),  # said before the model is asked
     ):
-        r = command(*args, env={"OPENAI_API_KEY": ""})
+        r = command(args)
         assert r.exit_code == 1 and said in str(r.exception)
 
 
@@ -553,7 +425,7 @@ def settings_file(folder, content):
     return folder
 
 
-def test_a_folder_carries_its_settings(tmp_path):
+def test_a_folder_carries_its_settings_and_what_is_given_goes_before_them(tmp_path):
     folder = settings_file(tmp_path / "nano", json.dumps(OWN | dict(schema_level="columns")))
     assert load_model_settings(folder)["schema_level"] == "columns"
     for policy in (ChatPolicy(folder), ChatPolicy(str(folder)), ChatPolicy(LocalModel(folder))):
@@ -561,31 +433,21 @@ def test_a_folder_carries_its_settings(tmp_path):
         assert policy.conversation.max_nudges == 1 and policy.conversation.max_chars == 600
     first, *_ = policy.initial_messages(EpisodeEnv(one()).reset(index=0))
     assert first == dict(role="system", content="Be brief.")
-
-
-def test_what_is_given_goes_before_the_settings_of_a_folder(tmp_path):
-    folder = settings_file(tmp_path / "nano", json.dumps(OWN))
     given = dict(nudges=0, patience=5, max_chars=900, system="")
     local = LocalModel(folder, max_new_tokens=99, temperature=0)
     policy = ChatPolicy(local, **given)
     expected = given | dict(max_new_tokens=99, temperature=0)
     assert {k: policy.settings[k] for k in expected} == expected
-
-
-def test_without_a_file_the_defaults_are_those_of_a_server(tmp_path):
+    # Without a file the defaults are those of a server; a broken one is named
     assert load_model_settings(tmp_path) == load_model_settings(tmp_path / "no folder") == {}
     policy, remote = ChatPolicy(tmp_path), ChatPolicy("m", "http://h/v1")
     for name in ("nudges", "patience", "max_chars"):
         assert policy.settings[name] == remote.settings[name]
     assert policy.system == remote.system and "system" not in policy.settings
     assert (policy.backend.max_new_tokens, policy.backend.temperature) == (256, 0)
-
-
-@pytest.mark.parametrize("content", ["{", "[1]", "3", "\x00"])
-def test_a_broken_settings_file_is_named(tmp_path, content):
-    folder = settings_file(tmp_path / "nano", content)
-    with pytest.raises(ValueError, match=MODEL_SETTINGS_FILE):
-        ChatPolicy(folder)
+    for content in ("{", "[1]", "3", "\x00"):
+        with pytest.raises(ValueError, match=MODEL_SETTINGS_FILE):
+            ChatPolicy(settings_file(tmp_path / "nano", content))
 
 
 # ---- a model in this process, and on a real server
@@ -613,12 +475,27 @@ def template():
 
 
 @pytest.mark.slow
-def test_a_local_model_plays(tiny_model, template):
+def test_a_local_model_plays_by_its_seed_until_its_context_is_full(tiny_model, template):
     local = LocalModel(*tiny_model, template=template, max_new_tokens=80)
     alone = evaluate(one(), ChatPolicy(local), 3, progress=False)
     many = evaluate(one(), ChatPolicy(local), 3, progress=False, batch=3)
     assert alone.success_rate == many.success_rate == 1 and bare(alone) == bare(many)
     assert all(e.steps == 3 and e.usage["prompt_tokens"] > 1000 for e in many.episodes)
+    model, tok = tiny_model
+    local = LocalModel(model, tok, template=template, max_new_tokens=model.config.max_position_embeddings - 1000)
+    talks = initial_messages(EpisodeEnv(one()).reset(index=0)), [dict(role="user", content="long " * 3000)]
+    said = local.complete_many(list(talks), tool_schemas(), [0, 0])
+    assert isinstance(said[1], RolloutAborted) and not isinstance(said[0], RolloutAborted)
+    with pytest.raises(ModelError, match="first prompt"):
+        policy = ChatPolicy(LocalModel(model, tok, template=template, max_new_tokens=4090))
+        policy.select_action(EpisodeEnv(one()).reset(index=0))
+    import torch
+
+    local = LocalModel(*tiny_model, template=template, max_new_tokens=12, temperature=3.0)
+    talk = initial_messages(EpisodeEnv(one()).reset(index=0))
+    state = torch.random.get_rng_state()
+    a, b, c = (local.complete([*talk], tool_schemas(), seed).message for seed in (1, 1, 2))
+    assert a == b != c and torch.equal(state, torch.random.get_rng_state())
 
 
 @pytest.mark.slow
@@ -631,9 +508,10 @@ def test_what_was_read_is_not_read_again(untrained, template):
     for turn in range(3):
         ids = [local.tokens(t, tool_schemas()) for t in talks]
         assert len(set(map(len, ids))) > 1
+        shared = min(_shared_length(ids[0], other) for other in ids[1:])
         (*found,) = writer.write(ids, 24)
         assert [tokens for tokens, _ in found] == _generate_batch(model, tok, ids, 24)
-        assert all((read > 200) == bool(turn) for _, read in found)
+        assert all((read > shared) == bool(turn) and read >= shared for _, read in found)
         for talk, (tokens, _) in zip(talks, found):
             said = dict(role="assistant", content=tok.decode(tokens))
             talk += [said, dict(role="user", content=f"More of {len(tokens)}")]
@@ -644,29 +522,22 @@ def test_what_was_read_is_not_read_again(untrained, template):
 
 
 @pytest.mark.slow
-def test_a_context_that_is_full(tiny_model, template):
-    model, tok = tiny_model
-    local = LocalModel(model, tok, template=template, max_new_tokens=model.config.max_position_embeddings - 1000)
-    said = local.complete_many(
-        [initial_messages(EpisodeEnv(one()).reset(index=0)), [dict(role="user", content="long " * 3000)]],
-        tool_schemas(),
-        [0, 0],
+def test_what_several_begin_with_is_read_once(untrained, template):
+    "Three rollouts of each of two questions: the tokens that a first batch reads, as transformers writes them."
+    model, tok = LocalModel(*untrained, template=template).load()
+    local, env, ends = (LocalModel(model, tok, template=template), EpisodeEnv(bundled()), [tok.eos_token_id])
+    talks = [initial_messages(env.reset(question_id=q.question_id)) for q in bundled()[:120:60]] * 3
+    ids = [local.tokens(t, tool_schemas()) for t in talks]
+    shared, longest = _shared_length(*ids[:2]), max(map(len, ids))
+    assert shared >= 64
+    read = []
+    hook = model.register_forward_pre_hook(
+        lambda _, a, known: read.append(known["input_ids"].numel()), with_kwargs=True
     )
-    assert isinstance(said[1], RolloutAborted) and not isinstance(said[0], RolloutAborted)
-    with pytest.raises(ModelError, match="first prompt"):
-        policy = ChatPolicy(LocalModel(model, tok, template=template, max_new_tokens=4090))
-        policy.select_action(EpisodeEnv(one()).reset(index=0))
-
-
-@pytest.mark.slow
-def test_sampling_depends_on_the_seed(tiny_model, template):
-    import torch
-
-    local = LocalModel(*tiny_model, template=template, max_new_tokens=12, temperature=3.0)
-    talk = initial_messages(EpisodeEnv(one()).reset(index=0))
-    state = torch.random.get_rng_state()
-    a, b, c = (local.complete([*talk], tool_schemas(), seed).message for seed in (1, 1, 2))
-    assert a == b != c and torch.equal(state, torch.random.get_rng_state())
+    found = CachedWriter(model, ends).write(ids, 1)
+    hook.remove()
+    assert [tokens for tokens, _ in found] == _generate_batch(model, tok, ids, 1)
+    assert sum(read) <= longest + 4 * 64 + 6 * (longest - shared) < sum(map(len, ids)) / 2
 
 
 def save(path, model, tok, template):
@@ -685,7 +556,7 @@ def folder(tiny_model, template, tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_command_plays_a_folder(folder):
-    r = command("--model", str(folder), *"--nudges 0 -n 4 --no-floor --json --max-tokens 60 --split test".split())
+    r = command(f"--model {folder} --nudges 0 -n 4 --no-floor --json --max-tokens 60 --split test")
     assert r.exit_code == 0, r.output
     assert json.loads(r.stdout)[0]["policy"] == "tiny" and str(folder) not in r.stdout.replace(str(folder.name), "")
 
@@ -696,18 +567,12 @@ def served(folder):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    env = os.environ | dict(
-        HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", OMP_NUM_THREADS="1", HF_HUB_DISABLE_TELEMETRY="1"
-    )
+    quiet = "HF_HUB_OFFLINE TRANSFORMERS_OFFLINE OMP_NUM_THREADS HF_HUB_DISABLE_TELEMETRY"
+    env = os.environ | dict.fromkeys(quiet.split(), "1")
     code = "from transformers.cli.transformers import main; main()"
-    server = subprocess.Popen(
-        [sys.executable, "-c", code, "serve", str(folder), *"--device cpu --host 127.0.0.1 --port".split(), str(port)],
-        env=env,
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    command = [sys.executable, "-c", code, "serve", folder, *f"--device cpu --host 127.0.0.1 --port {port}".split()]
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    server = subprocess.Popen(list(map(str, command)), env=env, cwd=folder, **pipes)
 
     def up():
         try:
@@ -719,10 +584,8 @@ def served(folder):
         until = time.monotonic() + 240
         while not up():
             if server.poll() is not None or time.monotonic() > until:
-                pytest.fail(
-                    "transformers serve did not start:\n"
-                    + (server.stdout.read() if server.poll() is not None else "")[-3000:]
-                )
+                said = server.stdout.read() if server.poll() is not None else ""
+                pytest.fail(f"transformers serve did not start:\n{said[-3000:]}")
             time.sleep(0.2)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
@@ -734,12 +597,8 @@ def served(folder):
 @pytest.mark.slow
 def test_a_real_server(served, folder, tiny_model, template):
     "The model plays on `transformers serve` as it plays here: same calls, same answer, same count of tokens."
-    options = dict(
-        as_trained=True,
-        max_tokens=80,
-        max_retries=2,  # the server may drop a connection between two requests
-        extra_body=dict(chat_template_kwargs=dict(enable_thinking=False)),
-    )
+    options = dict(as_trained=True, max_tokens=80, max_retries=2)  # it may drop a connection between two requests
+    options |= dict(extra_body=dict(chat_template_kwargs=dict(enable_thinking=False)))
     there = evaluate(one(), ChatPolicy(str(folder), served, name="there", **options), progress=False)
     here = evaluate(one(), ChatPolicy(LocalModel(*tiny_model, template=template, max_new_tokens=80)), progress=False)
     a, b = there.episodes[0], here.episodes[0]
@@ -774,9 +633,3 @@ def test_a_process_ends_well_with_databases_left_open(tmp_path):
     command = [sys.executable, "-c", LEFT_OPEN, str(Path(__file__).parent), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_raw_newlines_and_tabs_in_arguments_are_read():
-    "Models write SQL over several lines and forget to escape them; strict JSON would refuse that."
-    call = dict(name="query", arguments='{"sql": "SELECT 1\n\tFROM t"}')
-    assert "\n" in call["arguments"] and parse_tool_call(call) == ("QUERY", "SELECT 1\n\tFROM t")

@@ -1,7 +1,6 @@
 "What is declared of a table, read in one place."
 
 import apsw
-import pytest
 
 from sql_env.database.catalog import Reference, read_columns, read_keys, read_references
 
@@ -18,34 +17,22 @@ CREATE TABLE call (country, town, ship, gone, FOREIGN KEY (country, town) REFERE
 """
 
 
-@pytest.fixture(scope="module")
-def con():
+KEYS = dict(
+    place=[("country", "town")],
+    code=[("code",)],
+    # not: a collation that comparisons don't use, a condition, an expression
+    ship=[("id",), ("flag", "length"), ("flag",)],
+    call=[],
+)
+
+
+def test_keys_references_and_generated_columns():
     con = apsw.Connection(":memory:")
     con.execute(TABLES)
-    return con
-
-
-@pytest.mark.parametrize(
-    ("table", "keys"),
-    [
-        ("place", [("country", "town")]),
-        ("code", [("code",)]),
-        # not: a collation that comparisons don't use, a condition, an expression
-        ("ship", [("id",), ("flag", "length"), ("flag",)]),
-        ("call", []),
-    ],
-)
-def test_keys(con, table, keys):
-    assert read_keys(con, table, read_columns(con, table)) == keys
-
-
-def test_references_name_the_columns_of_the_parent(con):
+    assert {table: read_keys(con, table, read_columns(con, table)) for table in KEYS} == KEYS
     assert set(read_references(con, "call")) == {
         Reference(("country", "town"), "place", ("country", "town")),
         Reference(("ship",), "ship", ("id",)),
         Reference(("gone",), "missing", ("",)),
     }
-
-
-def test_generated_columns_can_be_read(con):
     assert [(c.name, c.hidden) for c in read_columns(con, "ship")][-1] == ("double", 2)

@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import prose
 import pytest
 from build_docs import navigation
 from check_links import check
@@ -35,17 +36,10 @@ def site(root, exported, tmp_path_factory) -> Path:
 
 @pytest.mark.slow
 def test_readme_is_the_index(root, exported, site):
-    assert " ".join((root / "README.md").read_text().split()) == " ".join(
-        (exported / "README.md").read_text().split()
-    ), "run python tests/build_docs.py --readme"
+    here, there = ((folder / "README.md").read_text().split() for folder in (root, exported))
+    assert here == there, "run python tests/build_docs.py --readme"
     for link in re.findall(r"\]\(([^)#:\s]+)\)", (root / "README.md").read_text()):
         assert (root / link).exists(), link
-
-
-@pytest.mark.slow
-def test_everything_leads_somewhere(site):
-    "Links, anchors (those of doclinks too), pictures, the form of addresses, and no page that nothing leads to."
-    assert check(site) == []
 
 
 def public_classes(root: Path):
@@ -81,22 +75,25 @@ BREAKS = dict(cases("docs_breaks"))
 
 
 @pytest.mark.slow
-def test_the_check_finds_what_is_broken(site, tmp_path):
-    "Every kind of fault put into a copy of the site is found, and nothing else."
+def test_everything_leads_somewhere_and_the_check_finds_what_is_broken(site, tmp_path):
+    "Nothing in the site; and every kind of fault put into a copy of it, and nothing else."
+    assert check(site) == [], "links, anchors, pictures, addresses, and pages that nothing leads to"
     copy = shutil.copytree(site, tmp_path / "site")
     page = copy / "index.html"
     page.write_text(page.read_text().replace("</main>", "".join(html for html, _ in BREAKS.values()) + "</main>"))
     (copy / "lonely.html").write_text('<a href="index.html">home</a>')
-    assert sorted(check(copy)) == sorted(
-        [*(fault for _, fault in BREAKS.values()), "lonely.html: nothing leads to this page"]
-    )
+    faults = [*(fault for _, fault in BREAKS.values()), "lonely.html: nothing leads to this page"]
+    assert sorted(check(copy)) == sorted(faults)
 
 
-def test_a_site_that_is_not_there_does_not_pass(tmp_path):
+def test_a_site_that_is_not_there_does_not_pass_and_what_is_published_has_the_files_for_programs(tmp_path, root):
     (said,) = check(tmp_path / "nowhere")
     assert "no page" in said and "build the site first" in said
     (said,) = check_sources(tmp_path / "nowhere")
     assert "no notebooks" in said
+    workflow = (root / ".github" / "workflows" / "docs.yml").read_text()
+    assert workflow.index("nbdev-docs") < workflow.index("tests/site_files.py _docs")
+    assert "canonical-url: true" in (root / "_quarto.yml").read_text()
 
 
 BAD_PAGE = """<html lang="en"><title>x</title><main><h1>x</h1><h3>y</h3>
@@ -120,32 +117,18 @@ def test_pages_in_a_browser(site, tmp_path):
 
 
 PICTURE = dict(data={"image/png": "iVBOR", "text/plain": "<Figure>"})
-CHANGED = dict(cases("docs_changed"))
-KEPT = (
-    "`python b.py --split dev` and\n```sh\nrun --all\n```",
-    "A line of `code that goes on\n--here`",
-    '![Rates](a.png){fig-alt="Dots"} and <img src="b.svg" alt="Badge">',
-    'The split `"train"`, [`train`](x) and `sql_env train`',
-    "|---|---|",
-)
 
 
-@pytest.mark.parametrize("text", CHANGED)
-def test_what_quarto_would_change_is_found(text):
+def test_what_quarto_would_change_is_found_and_nothing_else():
     "In Markdown that somebody wrote, and in Markdown that a cell printed."
-    cell = dict(cell_type="markdown", source=text)
-    assert list(cell_faults(cell, "51_episode")) == [CHANGED[text]]
-    printed = dict(cell_type="code", source="1", outputs=[dict(data={"text/markdown": text})])
-    if text.strip():
-        assert list(cell_faults(printed, "51_episode")) == [CHANGED[text]]
+    for text, fault in cases("docs_changed"):
+        faults = [fault] if fault else []
+        assert list(cell_faults(dict(cell_type="markdown", source=text), "51_episode")) == faults, text
+        printed = dict(cell_type="code", source="1", outputs=[dict(data={"text/markdown": text})])
+        assert not text.strip() or list(cell_faults(printed, "51_episode")) == faults, text
 
 
-@pytest.mark.parametrize("text", KEPT)
-def test_what_quarto_leaves_alone_passes(text):
-    assert list(cell_faults(dict(cell_type="markdown", source=text), "51_episode")) == []
-
-
-def test_outputs_are_looked_at():
+def test_outputs_are_looked_at_and_sources_are_what_quarto_shows(root):
     drawn = dict(cell_type="code", source="plot()", outputs=[PICTURE])
     assert list(cell_faults(drawn, "x")) == ["a picture without #| fig-alt"]
     boxed = dict(data={"text/html": '<div class="sx"><aside>steps</aside></div>'})
@@ -156,9 +139,6 @@ def test_outputs_are_looked_at():
     named = dict(cell_type="code", source="f", outputs=[shown])
     assert list(cell_faults(named, "x")) == ["a name of the notebook's own process: __main__."]
     assert not list(cell_faults(dict(cell_type="markdown", source="`train`"), "training/05_run"))
-
-
-def test_sources_are_what_quarto_shows(root):
     assert check_sources(root / "nbs") == []
 
 
@@ -178,10 +158,21 @@ def test_files_for_programs_name_every_page(root, exported, site):
         assert name in names, name
 
 
-def test_navigation_is_complete(root):
+def test_navigation_is_complete_and_what_pages_install_and_name_is_there(root):
     "Each notebook stands in the sidebar once, and the sidebar names none that is missing."
     named = [p for _, section in navigation(root / "nbs") for p in section]
     assert sorted(named) == notebooks(root), "add the notebook to the sidebar in _quarto.yml and copy that file to nbs/"
+    # No index has the package yet, so that every installation names the repository
+    for path in notebooks(root):
+        text = "\n".join("".join(c["source"]) for c in cells(path))
+        for line in re.findall(r"pip install -\S*U\S* (.*sql_env.*)", text):
+            assert "@ git+https://github.com/hjerpe/sql_env" in line, f"{path.name}: {line}"
+    # A setting that is named on a page and read nowhere would be tried in vain
+    folders = [root / name for name in ("sql_env", "tests", "benchmarks")]
+    code = [p.read_text() for f in folders for p in f.rglob("*.py") if p.name != Path(__file__).name]
+    known = set(re.findall(r"SQL_ENV_[A-Z_]+", " ".join(code)))
+    for page in [*notebooks(root), *root.glob("*.md")]:
+        assert set(re.findall(r"SQL_ENV_[A-Z_]+", page.read_text(encoding="utf-8"))) <= known, page.name
 
 
 def cells(path: Path) -> list[dict]:
@@ -194,10 +185,8 @@ def test_tutorials_can_be_opened(root):
         sources = ["".join(c["source"]) for c in cells(path)]
         assert not [s for s in sources if re.search(r"#\|\s*(default_exp|exports?)\b", s)], path.name
         assert sources[0].startswith("# ") and "colab-badge.svg" in sources[1], path.name
-        assert (
-            f'colab.research.google.com/github/hjerpe/sql_env/blob/main/nbs/{path.parent.name}/{path.name}"'
-            in sources[1]
-        )
+        address = "colab.research.google.com/github/hjerpe/sql_env/blob/main/nbs"
+        assert f'{address}/{path.parent.name}/{path.name}"' in sources[1]
         assert "#| hide\n#| eval: false\n! [ -e /content ]" in sources[2], path.name
 
 
@@ -224,15 +213,6 @@ def test_guides_begin_and_end_with_what_the_reader_holds(root):
         assert any("! [ -e /content ] && pip" in s for s in shown[:5]), path.name
 
 
-def test_what_a_page_installs_is_there(root):
-    "No index has the package yet, so that every installation names the repository."
-    for path in notebooks(root):
-        for c in cells(path):
-            for line in re.findall(r"pip install -\S*U\S* (.*)", "".join(c["source"])):
-                if "sql_env" in line:
-                    assert "@ git+https://github.com/hjerpe/sql_env" in line, f"{path.name}: {line}"
-
-
 def opening(path: Path) -> str:
     "What a reader sees of a page before the second paragraph of text: kinds of its first shown cells."
     shown = []
@@ -257,28 +237,16 @@ def opening(path: Path) -> str:
 
 def test_pages_open_with_a_result(root):
     "A picture, a table or an episode comes before any definition and before the text goes on for long."
-    late = [
-        p.stem
-        for p in notebooks(root)
-        if not re.fullmatch(r"heading (badge )?(text )?(heading )?(text )?(code )?result", opening(p))
-    ]
-    assert late == [], late
+    early = r"heading (badge )?(text )?(heading )?(text )?(code )?result"
+    assert [p.stem for p in notebooks(root) if not re.fullmatch(early, opening(p))] == []
 
 
-def test_variables_that_pages_name_exist(root):
-    "A setting that is named on a page and read nowhere would be tried in vain."
-    folders = [root / name for name in ("sql_env", "tests", "benchmarks")]
-    code = [p.read_text() for f in folders for p in f.rglob("*.py") if p.name != Path(__file__).name]
-    known = set(re.findall(r"SQL_ENV_[A-Z_]+", " ".join(code)))
-    named = {
-        name: page.name
-        for page in [*notebooks(root), *root.glob("*.md")]
-        for name in re.findall(r"SQL_ENV_[A-Z_]+", page.read_text(encoding="utf-8"))
-    }
-    assert named.keys() <= known, {n: page for n, page in named.items() if n not in known}
-
-
-def test_what_is_published_has_the_files_for_programs(root):
-    workflow = (root / ".github" / "workflows" / "docs.yml").read_text()
-    assert workflow.index("nbdev-docs") < workflow.index("tests/site_files.py _docs")
-    assert "canonical-url: true" in (root / "_quarto.yml").read_text()
+def test_the_prose_is_right(root):
+    "Its spelling, and the words of the field; and words that are not ours, or misspelt, are found."
+    for text, faults in cases("prose_words", list):
+        assert list(prose.word_faults(prose.plain(text), prose.american_forms())) == faults, text
+    pieces = [("a page", "All is well.\nIt is seperate."), ("another", "It recieves."), ("c", "")]
+    assert prose.misspelt(pieces) == ["a page: seperate ==> separate", "another: recieves ==> receives"]
+    pieces = list(prose.passages(root))
+    assert len(pieces) > 3000 and {where.split(" ")[0] for where, _ in pieces} >= {"README.md"}
+    assert prose.check(pieces) == []

@@ -26,9 +26,8 @@ BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.M | re.S)
 # What is not run here: installing (the first lines of README are run by whoever builds it), and programs of others
 ELSEWHERE = ("pip", "python3", "uv", "git", "docker", "export", "inspect", "vf-eval", "vllm", "llama-server", "claude")
 # Less of the same, so that a line takes seconds
-LESS = dict(
-    evaluate=["-n", "4", "--no-floor"], audit=["--workers", "1"], trajectories=["-n", "4"], serve=["--port", "0"]
-)
+LESS = dict(evaluate=["-n", "4", "--no-floor"], audit=["--workers", "1"])
+LESS |= dict(trajectories=["-n", "4"], serve=["--port", "0"])
 
 
 def shell_blocks():
@@ -46,6 +45,7 @@ def shell_blocks():
 
 
 BLOCKS = list(shell_blocks())
+assert len(BLOCKS) >= 6
 
 
 def commands(block):
@@ -62,10 +62,6 @@ def own_arguments(words):
         if is_first and Path(word).name == "sql_env":
             return words[i + 1 :]
     return None
-
-
-def test_there_are_shell_blocks():
-    assert len(BLOCKS) >= 6
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -88,19 +84,15 @@ def answers(body):
 @pytest.fixture
 def home(tmp_path):
     "A folder as the documentation supposes it: questions of one's own, and two results."
+    table = "CREATE TABLE sale (id INTEGER PRIMARY KEY, drink TEXT, cups INTEGER)"
+    sales = [(i, "tea" if i % 3 else "coffee", 1 + i % 4) for i in range(40)]
+    tea = ("How many cups of tea were sold?", "SELECT sum(cups) FROM sale WHERE drink = 'tea'")
+    coffee = ("How many sales of coffee were there?", "SELECT count(*) FROM sale WHERE drink = 'coffee'")
+    lines = [json.dumps(dict(question=q, sql=sql, database="cafe")) for q, sql in (tea, coffee)]
     for name in ("mydata", "cafe"):
         folder = tmp_path / name
         folder.mkdir()
-        build_database(
-            folder / "cafe.sqlite",
-            "CREATE TABLE sale (id INTEGER PRIMARY KEY, drink TEXT, cups INTEGER)",
-            dict(sale=[(i, "tea" if i % 3 else "coffee", 1 + i % 4) for i in range(40)]),
-        )
-        asked = [
-            ("How many cups of tea were sold?", "SELECT sum(cups) FROM sale WHERE drink = 'tea'"),
-            ("How many sales of coffee were there?", "SELECT count(*) FROM sale WHERE drink = 'coffee'"),
-        ]
-        lines = [json.dumps(dict(question=q, sql=sql, database="cafe")) for q, sql in asked]
+        build_database(folder / "cafe.sqlite", table, dict(sale=sales))
         (folder / "questions.jsonl").write_text("\n".join(lines))
     return tmp_path
 
@@ -112,24 +104,16 @@ def environment():
 
 
 def run_line(line, home, timeout=300):
-    done = subprocess.run(
-        ["bash", "-c", line],
-        cwd=home,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
+    pipes = dict(stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
+    done = subprocess.run(["bash", "-c", line], cwd=home, env=environment(), **pipes)
     assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr, done.stderr
 
 
 def run_server(line, home):
     "A server has started when it says where; then it is stopped as by Ctrl+C."
-    process = subprocess.Popen(
-        ["bash", "-c", f"exec {line}"], cwd=home, env=environment(), stderr=subprocess.PIPE, text=True
-    )
+    command, pipes = ["bash", "-c", f"exec {line}"], dict(stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=home, env=environment(), **pipes)
     said = []
     try:
         for text in process.stderr:
@@ -169,9 +153,8 @@ def test_the_commands_of_a_block_work(block, home):
             trained = ("runs/nano-0", "runs/first-0", "runs/small-0")  # in minutes; test_training trains
             if name == "train" or any(word.startswith(trained) for word in rest):
                 continue
-            if name == "view" and not (home / rest[0]).exists():  # a log of a model not trained here
-                continue
-            if "spider" in rest and not (SPIDER / "dev.json").is_file():
+            is_untrained = name == "view" and not (home / rest[0]).exists()  # a log of a model not trained here
+            if is_untrained or "spider" in rest and not (SPIDER / "dev.json").is_file():
                 continue
             if "chat" in rest and "--base-url" not in rest:
                 rest += ["--base-url", model.url]
@@ -195,22 +178,16 @@ def test_the_commands_of_a_block_work(block, home):
             (run_server if is_server else run_line)(line, home)
 
 
-def test_the_python_of_the_skill_works(capsys):
-    (block,) = re.findall(r"^```python\n(.*?)^```", TEXTS[2].read_text(), re.M | re.S)
-    exec(block, {})
-    assert capsys.readouterr().out == "1.0\n"
-
-
-def test_commands_in_the_sentences_for_agents_exist():
+def test_what_the_pages_for_agents_name_is_there_and_the_python_of_the_skill_works(capsys):
     group = typer.main.get_command(app)
     named = [words for path in TEXTS[1:] for words in re.findall(r"`sql_env ([^`]+)`", path.read_text())]
     assert len(named) >= 5
     for name, *rest in map(str.split, named):
         group.commands[name].make_context(name, rest)
-
-
-def test_files_that_the_pages_for_agents_name_are_there():
     for path in TEXTS[1:]:
         text = path.read_text()
         names = re.findall(r"\]\((?!http)([^)]+)\)|`((?:tests|benchmarks|nbs|skills)/[\w./-]+)`", text)
         assert all((ROOT / (a or b)).exists() for a, b in names), (path.name, names)
+    (block,) = re.findall(r"^```python\n(.*?)^```", TEXTS[2].read_text(), re.M | re.S)
+    exec(block, {})
+    assert capsys.readouterr().out == "1.0\n"

@@ -26,20 +26,12 @@ from sql_env.view.page import episode_page_html
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
-TIMED = """async ([act, sign]) => {
-  const seen = () => [...document.querySelectorAll(sign[0])]
-    .some(e => e.offsetParent !== null && e.textContent.includes(sign[1]));
-  if (seen()) throw new Error('already there: ' + sign);
-  const start = performance.now();
-  await new Promise((done, fail) => {
-    const watch = new MutationObserver(() => { if (seen()) { watch.disconnect(); done(); } });
-    watch.observe(document.body, {subtree: true, childList: true, characterData: true, attributes: true});
-    setTimeout(() => fail(new Error('never came: ' + sign)), 60000);
-    eval(act);
-  });
-  await new Promise(f => requestAnimationFrame(() => setTimeout(f, 0)));
-  return performance.now() - start;
-}"""
+
+def script(name):
+    return (Path(__file__).parent / "data" / f"{name}.js").read_text(encoding="utf-8").partition("\n")[2]
+
+
+TIMED = script("timed")
 
 
 @pytest.fixture(scope="module")
@@ -100,19 +92,20 @@ class Started:
 
 
 def write_notebook(path, *cells):
-    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+    nb = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, cells)))
     nb.metadata["kernelspec"] = dict(name="python3", display_name="python3", language="python")
     nbformat.write(nb, path)
 
 
-SHOW = "ex = EpisodeExplorer(question_id='vet_clinic-12')\nex"
+IMPORTED = "from sql_env.view.explorer import EpisodeExplorer\nimport ipywidgets"
+SHOW = "{0} = EpisodeExplorer(question_id='vet_clinic-12')\n{0}"
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     pytest.importorskip("jupyterlab", reason="no jupyterlab: pip install jupyterlab voila")
     home = tmp_path_factory.mktemp("lab")
-    write_notebook(home / "a.ipynb", "from sql_env.view.explorer import EpisodeExplorer\nimport ipywidgets", SHOW)
+    write_notebook(home / "a.ipynb", IMPORTED, SHOW.format("ex"))
     quiet = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     quiet.parent.mkdir(parents=True)
     quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')
@@ -138,9 +131,8 @@ RUN_CELL = "jupyterapp.commands.execute('notebook:run-cell')"
 
 def click(page, text, sign, nth=0):
     "Click the visible button and wait for the sign; milliseconds from the click to the painted view."
-    buttons = "[...document.querySelectorAll('button')]"
     same = f"b => b.offsetParent && b.textContent.trim() === {text!r}"
-    return page.evaluate(TIMED, [f"{buttons}.filter({same})[{nth}].click()", sign])
+    return page.evaluate(TIMED, [f"[...document.querySelectorAll('button')].filter({same})[{nth}].click()", sign])
 
 
 def said(times):
@@ -274,19 +266,12 @@ def test_jupyterlab(browser, lab, tell):
     assert not errors
 
 
-TWO_EXPLORERS = [
-    "from sql_env.view.explorer import EpisodeExplorer\none = EpisodeExplorer(question_id='vet_clinic-12')\none",
-    "two = EpisodeExplorer(question_id='vet_clinic-12')\ntwo",
-]
-
-
 @pytest.fixture(scope="module")
 def voila(tmp_path_factory):
     pytest.importorskip("voila", reason="no voila: pip install jupyterlab voila")
     home = tmp_path_factory.mktemp("voila")
-    write_notebook(home / "b.ipynb", *TWO_EXPLORERS)
-    command = ["voila", "b.ipynb", "--no-browser", "--Voila.ip=127.0.0.1"]
-    with Started(home, command, "/no-such-page") as s:
+    write_notebook(home / "b.ipynb", IMPORTED, SHOW.format("one"), SHOW.format("two"))
+    with Started(home, ["voila", "b.ipynb", "--no-browser", "--Voila.ip=127.0.0.1"], "/no-such-page") as s:
         yield s
 
 
@@ -384,31 +369,6 @@ def test_the_page_in_the_dark_on_a_phone_and_without_scripts(browser, views, tmp
     assert plain.locator(".sx-step:visible").count() == 6 + 5 and not plain.locator(".sx-controls:visible").count()
 
 
-# Lowest contrast of text and the background that is painted behind it, as WCAG counts
-LOWEST_CONTRAST = """(selector) => {
-  const rgb = (color) => {
-    const canvas = document.createElement('canvas').getContext('2d');
-    canvas.fillStyle = color;
-    canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const linear = (v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-  const luminance = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, w, i) => sum + w * linear(c[i] / 255), 0);
-  const painted = (e) => {
-    const c = rgb(getComputedStyle(e).backgroundColor);
-    if (c[3] === 255 || !e.parentElement) return c;
-    const under = painted(e.parentElement);
-    return c.slice(0, 3).map((v, i) => v * c[3] / 255 + under[i] * (1 - c[3] / 255));
-  };
-  const ratio = (e) => {
-    const a = luminance(rgb(getComputedStyle(e).color)), b = luminance(painted(e));
-    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  };
-  const shown = [...document.querySelectorAll(selector)].filter(e => e.offsetParent && e.textContent.trim());
-  return Math.min(99, ...shown.map(ratio));
-}"""
-
-
 PARTS = "h2,h3,.sx-about span,.sx-status span,.sx-note,td,th,.sx-sql,.sx-error,.sx-error b,.sx-wrong,.sx-wrong b"
 
 
@@ -420,7 +380,7 @@ def test_text_can_be_read(browser, views, tmp_path, scheme):
         page.goto(f"{(tmp_path / 'page.html').as_uri()}#{step}")
         page.reload()
         for selector in [*PARTS.split(","), ".sx-pay span", ".sx-verb", ".sx-now *", "button"]:
-            contrast = page.evaluate(LOWEST_CONTRAST, selector)
+            contrast = page.evaluate(script("lowest_contrast"), selector)
             assert contrast >= 4.5, (selector, contrast)
 
 

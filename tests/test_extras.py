@@ -1,4 +1,4 @@
-"Without the extras: what the base install can do, and the sentence that says what to install for the rest."
+"Without the extras: what the base install can do and imports, and what to install for the rest."
 
 import json
 import os
@@ -128,7 +128,7 @@ def test_playing_evaluating_and_exploring_need_no_extra():
     assert without_extras(PLAY).endswith("played\n")
 
 
-def test_what_is_there_passes_and_other_errors_are_kept():
+def test_what_is_there_passes_other_errors_are_kept_and_threads_of_torch_sleep_while_they_wait(monkeypatch):
     with needs_extra("train"):
         import json as found
     assert found is json
@@ -138,12 +138,42 @@ def test_what_is_there_passes_and_other_errors_are_kept():
     with missing as caught, needs_extra("server"), needs_extra("openai"):
         import no_such_package.part  # noqa: F401
     assert isinstance(caught.value, ImportError) and caught.value.name == "no_such_package"
-
-
-@pytest.mark.parametrize("own", ["passive", "active"])
-def test_threads_of_torch_sleep_while_they_wait(monkeypatch, own):
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    if own == "active":  # one that the user has chosen
-        monkeypatch.setenv("OMP_WAIT_POLICY", own)
     with needs_extra("train"):
-        assert os.environ["OMP_WAIT_POLICY"] == own
+        assert os.environ["OMP_WAIT_POLICY"] == "passive"
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")  # one that the user has chosen
+    with needs_extra("train"):
+        assert os.environ["OMP_WAIT_POLICY"] == "active"
+
+
+def loaded(code):
+    "Names of the modules that some code adds to a fresh Python."
+    code = f"import sys; before = set(sys.modules); {code}; print(*(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+TRAINERS = "torch trl transformers openenv datasets openai".split()
+LIBRARIES = [*TRAINERS, *"pandas matplotlib scipy numpy sqlglot IPython ipywidgets fastapi rich typer".split()]
+POLICIES = "import sql_env.policies as p; p.ChatPolicy('m', 'http://h/v1'); p.LocalModel('x')"
+
+
+@pytest.mark.parametrize(
+    "code, heavy",
+    [
+        ("import sql_env; sql_env.Session", [*LIBRARIES, "asyncio"]),
+        (POLICIES, LIBRARIES),
+        ("import sql_env.integrations.trl, sql_env.training.experts, sql_env.training.recipes", TRAINERS),
+        ("import sql_env.view.explorer", [*TRAINERS, "ipywidgets", "IPython", "pandas"]),
+    ],
+)
+def test_nothing_heavy_is_imported(code, heavy):
+    assert not loaded(code) & set(heavy)
+
+
+def test_imports_are_few():
+    "Modules beside our own, those of the standard library and of apsw, as a measure of time that no machine changes."
+    for module in ("sql_env.play.episode", "sql_env.evaluation.harness"):
+        found = loaded(f"import {module}")
+        assert len([name for name in found if not name.startswith("sql_env")]) < 120, module
+        assert not found & set(LIBRARIES), module

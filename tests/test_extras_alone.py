@@ -100,11 +100,6 @@ print(log.status, len(log.samples), [str(s.error) for s in log.samples if s.erro
 """
 
 
-def test_inspect(alone):
-    "On ada7898 every sample failed: `messages_from_openai` imports openai."
-    assert "success 3 []" in said(alone("inspect"), "python", "-c", INSPECT)
-
-
 def test_openai(alone):
     questions = load("bundled", split="test")
     with FakeServer(player(questions)) as server:
@@ -116,11 +111,8 @@ def test_openai(alone):
 def test_mcp(alone):
     "The server says our version, and five tools."
     hello = dict(protocolVersion="2025-06-18", capabilities={}, clientInfo=dict(name="t", version="1"))
-    asked = [
-        dict(id=1, method="initialize", params=hello),
-        dict(method="notifications/initialized"),
-        dict(id=2, method="tools/list"),
-    ]
+    asked = [dict(id=1, method="initialize", params=hello), dict(method="notifications/initialized")]
+    asked.append(dict(id=2, method="tools/list"))
     lines = "".join(json.dumps(dict(jsonrpc="2.0", **message)) + "\n" for message in asked)
     command, options = prepared(alone("mcp"), "sql_env", "mcp", "--split", "test")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options) as server:
@@ -149,14 +141,6 @@ register_skyrl(questions, id="sql_env")
 env = skyrl_gym.make("sql_env", env_config={}, extras=row)
 print(env.init(row["prompt"])[0][0]["role"])
 """
-
-
-def test_gym(alone):
-    assert "(0.0, True, False)" in said(alone("gym"), "python", "-c", GYM)
-
-
-def test_skyrl(alone):
-    assert "system" in said(alone("skyrl"), "python", "-c", SKYRL)
 
 
 DATA = """
@@ -207,10 +191,9 @@ def test_providers(alone):
     for name, answer in (("anthropic", anthropic_answer), ("google", gemini_answer)):
         script = [("fault", 200, {}, answer(n)) for n in (0, 0, 1, 2)]  # the probe, three steps
         with FakeServer(script) as server:
-            where = ["--model", "m", "--provider", name]
-            where += ["--base-url", server.url.removesuffix("/v1")]
+            command = ["sql_env", "evaluate", "--split", "test", "-n", "1", "--json", "--model", "m"]
+            command += ["--provider", name, "--base-url", server.url.removesuffix("/v1")]
             keys = dict(ANTHROPIC_API_KEY="none", GEMINI_API_KEY="none")
-            command = ["sql_env", "evaluate", "--split", "test", "-n", "1", "--json", *where]
             assert '"n_completed": 1' in said(folder, *command, **keys)
         assert server.calls > 3
 
@@ -225,17 +208,22 @@ print(env.episode.judged("certified").reason)
 """
 
 
-def test_prove(alone):
-    assert "proved" in said(alone("prove"), "python", "-c", PROVE)
+CLUSTER = """
+import ray
+from sql_env import RandomPolicy, evaluate, load
+from sql_env.evaluation.processes import RayExecutor
+ray.init(num_cpus=1, include_dashboard=False)
+print(evaluate(load('bundled').sample(4), RandomPolicy(), executor=RayExecutor(), progress=False).n_episodes)
+"""
+# On ada7898 every sample of Inspect failed: `messages_from_openai` imports openai
+FIRST = dict(inspect=(INSPECT, "success 3 []"), gym=(GYM, "(0.0, True, False)"), skyrl=(SKYRL, "system"))
+FIRST |= dict(prove=(PROVE, "proved"), cluster=(CLUSTER, "4"))
 
 
-def test_cluster(alone):
-    code = (
-        "import ray; from sql_env import RandomPolicy, evaluate, load; ray.init(num_cpus=1, include_dashboard=False);"
-        "from sql_env.evaluation.processes import RayExecutor;"
-        "print(evaluate(load('bundled').sample(4), RandomPolicy(), executor=RayExecutor(), progress=False).n_episodes)"
-    )
-    assert said(alone("cluster"), "python", "-c", code).strip().endswith("4")
+@pytest.mark.parametrize("extra", FIRST)
+def test_the_first_thing_of_its_page(alone, extra):
+    code, told = FIRST[extra]
+    assert told in said(alone(extra), "python", "-c", code).splitlines()[-1]
 
 
 def test_train(alone):

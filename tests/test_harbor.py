@@ -22,19 +22,17 @@ def gold(question):
     return ";\n".join(question.gold_statements) or question.gold_sql
 
 
-@pytest.mark.parametrize(
-    "source, options", [("tasks", dict(n=30)), ("bundled", dict(split="test")), ("worlds", dict(n=20))]
-)
-def test_gold_passes_and_nothing_fails(source, options):
-    questions = load(source, **options).sample(20)
-    fitting = [q for q in questions if _fits_harbor(q)]
-    assert len(fitting) > 0.7 * len(questions)
-    for q in fitting[:8]:
-        assert _grade_sql(q, questions, gold(q)) == dict(reward=1, correct=1), q
-        assert _grade_sql(q, questions, " \n") == dict(reward=0, correct=0), q
+def test_gold_passes_and_nothing_fails(tasks):
+    for source in (tasks, load("bundled", split="test"), load("worlds", n=20)):
+        questions = source.sample(20)
+        fitting = [q for q in questions if _fits_harbor(q)]
+        assert len(fitting) > 0.7 * len(questions)
+        for q in fitting[:8]:
+            assert _grade_sql(q, questions, gold(q)) == dict(reward=1, correct=1), q
+            assert _grade_sql(q, questions, " \n") == dict(reward=0, correct=0), q
 
 
-def test_what_no_file_can_answer_stays_behind(tasks):
+def test_what_no_file_can_answer_stays_behind_and_only_solution_and_tests_know_gold(tasks, tmp_path):
     ambiguous, talks = load("ambiguous", n=20), load("conversations", n=5)
     assert not any(map(_fits_harbor, talks)) and any(q.clarifications for q in ambiguous)
     assert not any(_fits_harbor(q) for q in ambiguous if q.clarifications or not q.answerable)
@@ -42,6 +40,12 @@ def test_what_no_file_can_answer_stays_behind(tasks):
     with pytest.raises(ValueError, match="one file"):
         write_harbor_task(idle, tasks, "never")
     assert not Path("never").exists()
+    folders = write_harbor_tasks(tasks, tmp_path)
+    for folder, q in zip(folders, filter(_fits_harbor, tasks), strict=True):
+        seen = [folder / "instruction.md", *(folder / "environment").rglob("*")]
+        assert not [p for p in seen if gold(q).encode() in p.read_bytes()]
+        assert "sql_env" not in (folder / "environment" / "Dockerfile").read_text()
+        assert gold(q) in (folder / "solution" / "solve.sh").read_text()
 
 
 def test_lucky_and_hostile_files_pay_nothing(tasks, tmp_path):
@@ -57,15 +61,6 @@ def test_lucky_and_hostile_files_pay_nothing(tasks, tmp_path):
     more = f"{gold(task)};\nDELETE FROM {task.writes[0]}"
     for text in [*hostile, more, gold(task) + "; oops"]:
         assert _grade_sql(task, tasks, text) == dict(reward=0, correct=0), text[:50]
-
-
-def test_only_solution_and_tests_know_gold(tasks, tmp_path):
-    folders = write_harbor_tasks(tasks, tmp_path)
-    for folder, q in zip(folders, filter(_fits_harbor, tasks), strict=True):
-        seen = [folder / "instruction.md", *(folder / "environment").rglob("*")]
-        assert not [p for p in seen if gold(q).encode() in p.read_bytes()]
-        assert "sql_env" not in (folder / "environment" / "Dockerfile").read_text()
-        assert gold(q) in (folder / "solution" / "solve.sh").read_text()
 
 
 @pytest.mark.slow

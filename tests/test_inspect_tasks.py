@@ -6,7 +6,6 @@ import json
 import sys
 
 import pytest
-from conftest import ROOT
 from fake_server import FakeServer
 
 REASON = "inspect_ai is not installed: pip install 'sql_env[inspect]'"
@@ -75,16 +74,25 @@ def right(golds):
     return mock(say)
 
 
-def test_an_oracle_gets_everything_right(questions, golds, tmp_path):
+def test_an_oracle_gets_everything_right_and_its_log_can_be_scored_again(questions, golds, tmp_path):
     log = play(question_task(questions), right(golds), tmp_path)
     assert rates(log) == dict.fromkeys(VERDICTS, (1.0, 0.0))
     sample = read_eval_log(log.location).samples[0]
     assert {"database", "difficulty", "gold_sql"} <= sample.metadata.keys()
     assert sample.store["sql_env_outcome"]["steps"] == 2
     assert [m.role for m in sample.messages] == "system user assistant tool assistant tool".split()
+    log = play(question_task(questions[:2]), right(golds), tmp_path, message_limit=5)
+    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, 0.0))
+    sample = read_eval_log(log.location).samples[0]
+    assert sample.limit.type == "message"
+    assert [m.role for m in sample.messages] == "system user assistant tool assistant".split()
+    log = play(question_task(questions[:3]), right(golds), tmp_path)
+    scorers = [correct_scorer(), robust_scorer(), grounded_scorer()]
+    again = inspect_ai.score(read_eval_log(log.location), scorers, action="overwrite")
+    assert rates(again) == rates(log)
 
 
-def test_another_solver_plays_the_same_tools(questions, golds, tmp_path):
+def test_another_solver_plays_the_same_tools_and_the_task_needs_no_openai(questions, golds, tmp_path, monkeypatch):
     def say(messages):
         if messages[-1].role == "user":
             return "query", {"sql": asked(messages[-1].text, golds)}
@@ -92,6 +100,10 @@ def test_another_solver_plays_the_same_tools(questions, golds, tmp_path):
 
     log = play(question_task(questions[:2]), mock(say), tmp_path, solver=generate())
     assert rates(log)["correct"][0] == 1
+    # On ada7898 every sample failed where openai was not installed: the dev extra hides it
+    monkeypatch.setitem(sys.modules, "openai", None)
+    log = play(question_task(questions[:2]), mock(lambda messages: ("answer", {"value": "0"})), tmp_path)
+    assert rates(log)["correct"][0] == 0 and all(not sample.error for sample in log.samples)
 
 
 def test_standard_errors_are_clustered_by_database(questions, golds, tmp_path):
@@ -119,15 +131,12 @@ def test_standard_errors_are_clustered_by_database(questions, golds, tmp_path):
     )
 
 
-def test_an_episode_without_an_answer_is_wrong(questions, tmp_path):
+def test_an_episode_without_an_answer_is_wrong_and_the_budget_ends_it(questions, tmp_path):
     log = play(question_task(questions[:2]), mock(lambda messages: "I don't know."), tmp_path)
     assert rates(log)["correct"][0] == 0
     sample = read_eval_log(log.location).samples[0]
     assert sample.scores["correct"].explanation == "no_answer"
     assert sum(m.role == "assistant" for m in sample.messages) == 4  # three reminders
-
-
-def test_the_budget_ends_an_episode(questions, tmp_path):
     log = play(question_task(questions[:2], budget=3), mock(lambda messages: ("query", {"sql": "SELECT 1"})), tmp_path)
     sample = read_eval_log(log.location).samples[0]
     assert sample.store["sql_env_outcome"]["steps"] == 3
@@ -150,14 +159,6 @@ def test_what_was_not_judged_is_left_out_of_its_rate(questions, golds, tmp_path,
     scores = {s.name: s for s in log.results.scores}
     assert scores["robust"].scored_samples == 3 and scores["robust"].unscored_samples == 1
     assert scores["robust"].metrics["accuracy"].value == 1 and scores["correct"].scored_samples == 4
-
-
-def test_a_log_can_be_scored_again(questions, golds, tmp_path):
-    log = play(question_task(questions[:3]), right(golds), tmp_path)
-    again = inspect_ai.score(
-        read_eval_log(log.location), [correct_scorer(), robust_scorer(), grounded_scorer()], action="overwrite"
-    )
-    assert rates(again) == rates(log)
 
 
 def test_a_sample_goes_on_from_the_session_in_its_store(questions, golds, tmp_path):
@@ -187,22 +188,13 @@ def test_a_sample_goes_on_from_the_session_in_its_store(questions, golds, tmp_pa
     assert sample.store["sql_env_outcome"]["steps"] == 2
 
 
-def test_an_answer_counts_whose_result_is_one_message_too_many(questions, golds, tmp_path):
-    log = play(question_task(questions[:2]), right(golds), tmp_path, message_limit=5)
-    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, 0.0))
-    sample = read_eval_log(log.location).samples[0]
-    assert sample.limit.type == "message"
-    assert [m.role for m in sample.messages] == "system user assistant tool assistant".split()
-
-
-def test_extra_actions_are_tools(questions, tmp_path):
-    log = play(
-        question_task(questions[:2], actions="ABSTAIN"),
-        mock(lambda messages: ("abstain", {"reason": "There is no such column."})),
-        tmp_path,
-    )
-    sample = read_eval_log(log.location).samples[0]
+@pytest.mark.parametrize("actions", ["ABSTAIN", ["abstain", "clarify"], "abstain,clarify", ("ABSTAIN", "CLARIFY")])
+def test_extra_actions_are_tools_that_come_as_text_or_as_a_list(questions, tmp_path, actions):
+    "`-T actions=abstain,clarify` is a list; on ada7898: TypeError."
+    model = mock(lambda messages: ("abstain", {"reason": "There is no such column."}))
+    [sample] = play(question_task(questions[:1], actions=actions), model, tmp_path).samples
     assert sample.store["sql_env_outcome"]["reason"].startswith("abstain")
+    assert sample.store["sql_env_outcome"]["steps"] == 1
     assert sample.store["sql_env_session"]["actions"][0][0] == "ABSTAIN"
 
 
@@ -253,36 +245,16 @@ def test_rates_and_words_are_those_of_evaluate(questions, golds, tmp_path):
 
     def words(message):
         parts = message["content"]
-        if isinstance(parts, list):
-            parts = "".join(p["text"] for p in parts)
-        return parts
+        return parts if isinstance(parts, str) else "".join(p["text"] for p in parts)
 
     a, b = first(bodies), first(others)
     assert b.keys() <= a.keys() and len(b) == len(questions)
     assert [words(m) for k in b for m in a[k]] == [words(m) for k in b for m in b[k]]
     tools = [
-        {
-            t["function"]["name"]: (t["function"]["description"], t["function"]["parameters"]["properties"])
-            for t in body["tools"]
-        }
+        {f["name"]: (f["description"], f["parameters"]["properties"]) for f in (t["function"] for t in body["tools"])}
         for body in (bodies[-1], others[-1])
     ]
     assert json.dumps(tools[0], sort_keys=True) == json.dumps(tools[1], sort_keys=True)
-
-
-def test_the_task_needs_no_openai(questions, tmp_path, monkeypatch):
-    "On ada7898 every sample failed where openai was not installed: the dev extra hides it."
-    monkeypatch.setitem(sys.modules, "openai", None)
-    log = play(question_task(questions[:2]), mock(lambda messages: ("answer", {"value": "0"})), tmp_path)
-    assert rates(log)["correct"][0] == 0 and all(not sample.error for sample in log.samples)
-
-
-@pytest.mark.parametrize("actions", [["abstain", "clarify"], "abstain,clarify", ("ABSTAIN", "CLARIFY")])
-def test_actions_come_as_text_or_as_a_list(questions, tmp_path, actions):
-    "`-T actions=abstain,clarify` is a list; on ada7898: TypeError."
-    task = question_task(questions[:1], actions=actions)
-    log = play(task, mock(lambda messages: ("abstain", {"reason": "no table fits"})), tmp_path)
-    assert log.samples[0].store["sql_env_outcome"]["steps"] == 1
 
 
 def test_a_saved_conversation_goes_on_in_inspects_messages(questions):
@@ -300,23 +272,3 @@ def test_a_saved_conversation_goes_on_in_inspects_messages(questions):
     assert [m.text for m in found] == [m["content"] for m in session.messages]
     assert found[2].tool_calls[0].arguments == {"sql": "SELECT 1"}
     assert found[3].tool_call_id == found[2].tool_calls[0].id == "c1"
-
-
-def test_the_notebook_runs():
-    "The page is left out where Inspect isn't installed, so its examples run here and print what is stored."
-
-    def outputs(cell):
-        found = [o.get("text") or o["data"]["text/plain"] for o in cell.outputs]
-        return ["".join(text) for text in found]
-
-    shell = pytest.importorskip("execnb.shell", reason="execnb is not installed")
-    nbio = pytest.importorskip("fastcore.nbio")
-    page = nbio.read_nb(ROOT / "nbs" / "integrations" / "02_inspect_ai.ipynb")
-    capture = shell.CaptureShell()
-    for cell in page.cells:
-        if cell.cell_type != "code" or "eval: false" in cell.source or "default_exp" in cell.source:
-            continue
-        stored = outputs(cell)
-        capture.cell(cell)
-        assert not capture.exc, capture.exc
-        assert outputs(cell) == stored, cell.source

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import SimpleNamespace
@@ -15,16 +16,9 @@ from made_sets import bundled
 from tables import cases
 
 from sql_env import ChatPolicy, EpisodeEnv, Question, RewardConfig, evaluate, load
-from sql_env.evaluation.logs import (
-    EpisodeLog,
-    _log_env,
-    read_log,
-    replace_log,
-    replay_trajectory,
-    rescore_log,
-    run_details,
-    run_difference,
-)
+from sql_env.database.guards import _file_uri
+from sql_env.evaluation import logs
+from sql_env.evaluation.logs import EpisodeLog, _log_env, read_log
 from sql_env.evaluation.results import summary
 from sql_env.evaluation.rows import BLAMES, EpisodeResult, Trajectory, episode_result, question_hashes
 from sql_env.grading.answers import Verdict
@@ -62,7 +56,7 @@ def changed(row, path, **fields):
     return {name for name in row.hashes if row.hashes[name] != new.get(name)}
 
 
-def test_a_row_knows_the_content_and_not_the_name(tmp_path):
+def test_a_row_knows_the_content_and_not_the_name_and_golds_are_equal_for_equal_sql_only(tmp_path):
     run(tmp_path / "a.jsonl", environment=EpisodeEnv(bundled().filter(question_id="vet_clinic-02")))
     row = read_log(tmp_path / "a.jsonl")[1][0].episode
     assert set(row.hashes) == {"question", "gold", "database"}, "there is no prompt without a model"
@@ -79,6 +73,11 @@ def test_a_row_knows_the_content_and_not_the_name(tmp_path):
     assert changed(row, copy) == {"database"}
     mended = bundled().get("vet_clinic-02").with_fields(other_answers=(((1,),),))
     assert question_hashes(mended)["gold"] != row.hashes["gold"]
+    said = "SELECT  x FROM t", "select x\nfrom T ;", "SELECT y FROM t"
+    a, b, c = (question_hashes(Question("q", "?", "db", sql, ((1,),)))["gold"] for sql in said)
+    assert a == b != c
+    one, other = (made_row(0, database=name, hashes=dict(gold=a)).gold for name in ("db", "other"))
+    assert one != other, "the same text on two databases is no one gold"
 
 
 def test_a_prompt_is_what_the_model_was_sent_first(tmp_path):
@@ -108,16 +107,9 @@ class Blamed(RandomPolicy):
         self.number = seed % 7 if seed < 7 else -1
 
     def select_action(self, observation):
-        errors = [
-            None,
-            None,
-            None,
-            ModelError("503"),
-            RolloutAborted("no usable call"),
-            RolloutAborted("the conversation is too long for the model"),
-            OSError("no disk"),
-        ]
-        if self.number >= 0 and errors[self.number]:
+        too_long = RolloutAborted("the conversation is too long for the model")
+        errors = {3: ModelError("503"), 4: RolloutAborted("no usable call"), 5: too_long, 6: OSError("no disk")}
+        if self.number in errors:
             raise errors[self.number]
         moves = {0: ("ANSWER", "987654.321"), 1: ("DESCRIBE", "x"), 2: ("ANSWER", "@last")}
         if self.number == 2 and observation.step_count == 0:
@@ -136,13 +128,13 @@ def test_blame_says_whose_fault_it_was(tmp_path):
     assert summary(result)["blame"] == counts and set(counts) == set(BLAMES)
     assert result.blame_bounds == (1 / 7, 1 / 3) and "2 by model, 2 by limit" in result.blame_text
     assert "14.3% to 33.3%, whoever is to blame" in result.blame_text
-    again = rescore_log(tmp_path / "a.jsonl", e.questions)
+    again = logs.rescore_log(tmp_path / "a.jsonl", e.questions)
     assert [t.episode.blame for t in again.trajectories] == blamed
     assert all(set(t.versions) == {"sql_env", "sqlite"} for t in read_log(tmp_path / "a.jsonl")[1])
 
 
 # ---- results and trajectories
-def test_an_unfinished_episode_has_no_reason():
+def test_an_unfinished_episode_has_no_reason_and_gold_that_is_trusted_is_not_judged():
     e = EpisodeEnv(bundled())
     e.reset(question_id="vet_clinic-02", seed=4)
     e.step("DESCRIBE", "visit")
@@ -153,10 +145,6 @@ def test_an_unfinished_episode_has_no_reason():
     trajectory = Trajectory.from_episode(e.episode)
     assert trajectory.reset == {"question_id": "vet_clinic-02", "seed": 4}
     assert not trajectory.correct
-
-
-def test_gold_that_is_trusted_is_not_judged():
-    e = EpisodeEnv(bundled())
     e.reset(question_id="vet_clinic-02")
     e.step("QUERY", e.episode.question.gold_sql)
     e.step("ANSWER", "@last")
@@ -165,45 +153,20 @@ def test_gold_that_is_trusted_is_not_judged():
     assert episode_result(e.episode) == episode_result(e.episode, trust_gold=True)
 
 
-def test_golds_are_equal_for_equal_sql_only():
-    a, b, c = (
-        question_hashes(Question("q", "?", "db", sql, ((1,),)))["gold"]
-        for sql in ("SELECT  x FROM t", "select x\nfrom T ;", "SELECT y FROM t")
-    )
-    assert a == b != c
-    one, other = (made_row(0, database=name, hashes=dict(gold=a)).gold for name in ("db", "other"))
-    assert one != other, "the same text on two databases is no one gold"
-
-
 # ---- writing and resuming
 def test_results_of_a_log_keep_every_field(tmp_path):
     about = {"policy": "x"}
-    one = made_row(
-        3,
-        correct=True,
-        robust="no_variants",
-        certified=False,
-        total_reward=0.1 + 0.2,
-        steps=4,
-        blame="limit",
-        grounded=True,
-        error_kinds=("syntax", "value"),
-        database="db",
-        difficulty="easy",
-        hashes=dict(gold="g"),
-        usage={"calls": 2},
-        turns_correct=(True, False),
-    )
-    two = EpisodeResult(4, "ü\n😀", error="E: \x00")
+    fields = dict(total_reward=0.1 + 0.2, steps=4, blame="limit", grounded=True, error_kinds=("syntax", "value"))
+    fields |= dict(database="db", difficulty="easy", hashes=dict(gold="g"), usage={"calls": 2})
+    fields |= dict(robust="no_variants", certified=False, turns_correct=(True, False))
+    one, two = made_row(3, correct=True, **fields), EpisodeResult(4, "ü\n😀", error="E: \x00")
+    rows = [Trajectory(one, {}, [], style="direct", notes=["a note"]), Trajectory(two, {"seed": 1}, [], seed=7)]
     with EpisodeLog(tmp_path / "a.jsonl", about) as log:
-        log.append(Trajectory(one, {}, [], style="direct", notes=["a note"]))
-        log.append(Trajectory(two, {"seed": 1}, [], seed=7))
+        for row in rows:
+            log.append(row)
     again = EpisodeLog(tmp_path / "a.jsonl", about)
     assert (again.done, again.crashed) == ({3: one}, {4: two})
-    assert read_log(tmp_path / "a.jsonl")[1] == [
-        Trajectory(one, {}, [], style="direct", notes=["a note"]),
-        Trajectory(two, {"seed": 1}, [], seed=7),
-    ]
+    assert read_log(tmp_path / "a.jsonl")[1] == rows
 
 
 @pytest.mark.parametrize("keep", [0, 1, 17, 20])
@@ -218,7 +181,7 @@ def test_a_log_cut_anywhere_resumes_in_the_same_result(tmp_path, keep, tail):
     assert log.read_bytes().count(b"\n") == 20 + headers
 
 
-def test_a_finished_log_plays_nothing_again(tmp_path):
+def test_a_finished_log_plays_nothing_again_and_that_of_another_run_is_refused_and_kept(tmp_path):
     log = tmp_path / "a.jsonl"
     whole = run(log)
 
@@ -227,39 +190,30 @@ def test_a_finished_log_plays_nothing_again(tmp_path):
             raise AssertionError("played again")
 
     assert run(log, policy=Never(1)) == whole
-
-
-def test_the_log_of_another_run_is_refused_and_kept(tmp_path):
-    log = tmp_path / "a.jsonl"
-    run(log)
     before = log.read_bytes()
     others = [
-        (env(20), CONSTANT, {}),
-        (env(20), RandomPolicy(1), dict(seed=1)),
-        (env(20), RandomPolicy(2), {}),
-        (env(21), RandomPolicy(1), {}),
-        (env(20, budget=5), RandomPolicy(1), {}),
-        (env(20, schema_level="full"), RandomPolicy(1), {}),
-        (env(20, reward=RewardConfig.shaped()), RandomPolicy(1), {}),
+        dict(policy=CONSTANT),
+        dict(seed=1),
+        dict(policy=RandomPolicy(2)),
+        dict(environment=env(21)),
+        dict(environment=env(20, budget=5)),
+        dict(environment=env(20, schema_level="full")),
+        dict(environment=env(20, reward=RewardConfig.shaped())),
     ]
-    for environment, policy, options in others:
+    for other in others:
         with pytest.raises(ValueError, match="a.jsonl is the log of another run"):
-            run(log, policy=policy, environment=environment, **options)
+            run(log, **other)
         assert log.read_bytes() == before
 
 
-@pytest.mark.parametrize("text", cases("logs_a_file_that_is_no_log"))
-def test_a_file_that_is_no_log_is_refused_and_kept(tmp_path, text):
+def test_a_file_that_is_no_log_is_refused_and_kept_and_a_wrong_line_is_named(tmp_path):
     log = tmp_path / "notes.jsonl"
-    log.write_bytes(text)
-    with pytest.raises(ValueError, match="notes.jsonl"):
-        read_log(log)
-    with pytest.raises(ValueError, match="notes.jsonl"):
-        run(log, 5, CONSTANT)
-    assert log.read_bytes() == text
-
-
-def test_an_empty_file_is_no_log_and_a_wrong_line_is_named(tmp_path):
+    for text in cases("logs_a_file_that_is_no_log"):
+        log.write_bytes(text)
+        for read in (read_log, lambda path: run(path, 5, CONSTANT)):
+            with pytest.raises(ValueError, match="notes.jsonl"):
+                read(log)
+        assert log.read_bytes() == text
     (tmp_path / "x.jsonl").write_text("")
     with pytest.raises(ValueError, match="x.jsonl is not a log of episodes"):
         read_log(tmp_path / "x.jsonl")
@@ -268,29 +222,22 @@ def test_an_empty_file_is_no_log_and_a_wrong_line_is_named(tmp_path):
     (tmp_path / "a.jsonl").write_text("\n".join([*lines[:2], "{}", *lines[2:], ""]))
     with pytest.raises(ValueError, match="a.jsonl, line 3"):
         read_log(tmp_path / "a.jsonl")
-
-
-def test_a_log_of_a_server_is_not_replayed():
     with pytest.raises(ValueError, match="SomeClient"):
         _log_env({"environment": "SomeClient"}, bundled())
 
 
-def test_an_episode_without_an_answer_replays(tmp_path):
-    "On record its reason is no_answer; played again it is only unfinished."
-    log = tmp_path / "a.jsonl"
-    run(log, 5)
+def test_a_log_holds_every_turn_and_an_episode_without_an_answer_replays(tmp_path):
+    "An answer that never came has the reason no_answer on record; played again it is only unfinished."
+    log = tmp_path / "sub" / "a.jsonl"
+    result = run(log, 10)
     about, (first, *_) = read_log(log)
     no_answer, values = (dict(value=Verdict(False, why)) for why in ("no_answer", "values"))
     given_up = replace(first, turns=[], episode=replace(first.episode, verdicts=no_answer))
-    differs = replay_trajectory(_log_env(about, bundled()), given_up, robust=None)[1]
+    differs = logs.replay_trajectory(_log_env(about, bundled()), given_up, robust=None)[1]
     assert not [said for said in differs if "reason" in said or said.startswith("turns")]
     wrong = replace(given_up, episode=replace(first.episode, verdicts=values))
-    assert "value.reason" in str(replay_trajectory(_log_env(about, bundled()), wrong)[1])
-
-
-def test_a_log_holds_every_turn(tmp_path):
-    result = run(tmp_path / "sub" / "a.jsonl", 10)
-    about, *lines = map(json.loads, (tmp_path / "sub" / "a.jsonl").read_text().splitlines())
+    assert "value.reason" in str(logs.replay_trajectory(_log_env(about, bundled()), wrong)[1])
+    about, *lines = map(json.loads, log.read_text().splitlines())
     assert {name: about[name] for name in result.settings} == result.settings and len(lines) == 10
     for line, episode in zip(lines, result.episodes):
         assert line["episode"]["question_id"] == line["reset"]["question_id"] == episode.question_id
@@ -331,7 +278,7 @@ def test_a_crashed_episode_is_played_again_and_its_row_stays_as_history(tmp_path
     assert about["started"] == json.loads(lines[0])["started"]
 
 
-def test_a_run_grows_and_a_part_of_it_is_no_other_run(tmp_path):
+def test_a_run_grows_and_neither_a_part_of_it_nor_another_price_is_another_run(tmp_path):
     log = tmp_path / "a.jsonl"
     e = env(20)
     run(log, environment=e, n_episodes=5)
@@ -343,10 +290,7 @@ def test_a_run_grows_and_a_part_of_it_is_no_other_run(tmp_path):
     before = log.read_bytes()
     part = run(log, environment=e, n_episodes=7)
     assert part.episodes == whole.episodes[:7] and log.read_bytes() == before
-
-
-def test_another_price_is_no_other_run_and_costs_are_new(tmp_path):
-    log = tmp_path / "a.jsonl"
+    log = tmp_path / "priced.jsonl"
     used = dict(calls=2, prompt_tokens=1000, completion_tokens=100, cached_tokens=500, cost=0.5)
 
     def about(*price):
@@ -362,37 +306,25 @@ def test_another_price_is_no_other_run_and_costs_are_new(tmp_path):
     assert log.read_bytes().count(b"\n") == 4
 
 
-@pytest.mark.parametrize(
-    "old, new, said",
-    [
-        ({"seed": 0}, {"seed": 1}, "seed was 0 there and is 1 now"),
-        ({"policy_settings": {"top_p": 1}}, {"policy_settings": {"top_p": 2}}, "settings.top_p was 1"),
-        ({"a": 1, "b": 1}, {"a": 2, "b": 2}, "a was 1 there and is 2 now (and b differ)"),
-        ({"robust": False}, {}, "robust was false there and is null now"),
-        ({"started": 1, "sql_env": "1", "commit": "a"}, {"started": 2}, ""),
-        ({"episodes": 5}, {"episodes": 9}, ""),
-        ({"policy_settings": {"price": None}}, {"policy_settings": {"price": (1, 2)}}, ""),
-        ({"shard": [1, 2]}, {"shard": (1, 2)}, ""),
-    ],
+DIFFERENCES = (
+    ({"policy_settings": {"top_p": 1}}, {"policy_settings": {"top_p": 2}}, "settings.top_p was 1"),
+    ({"a": 1, "b": 1}, {"a": 2, "b": 2}, "a was 1 there and is 2 now (and b differ)"),
+    ({"robust": False}, {}, "robust was false there and is null now"),
+    ({"started": 1, "sql_env": "1", "commit": "a"}, {"started": 2}, ""),
+    ({"policy_settings": {"price": None}}, {"policy_settings": {"price": (1, 2)}}, ""),
+    ({"shard": [1, 2]}, {"shard": (1, 2)}, ""),
 )
-def test_two_runs_differ_by_what_decides_their_results(old, new, said):
-    difference = run_difference(old, new)
-    assert said in difference and bool(said) == bool(difference)
 
 
-def test_details_tell_model_and_server_but_no_key():
-    class Model:
-        class backend:
-            model, base_url = "org/m", "https://me:sk-secret@host:8000/v1?key=sk-secret"
-
-    details = run_details(Model())
+def test_two_runs_differ_by_what_decides_their_results_and_details_tell_no_key(tmp_path):
+    for old, new, said in DIFFERENCES:
+        difference = logs.run_difference(old, new)
+        assert said in difference and bool(said) == bool(difference), (old, new)
+    url = "https://me:sk-secret@host:8000/v1?key=sk-secret"
+    details = logs.run_details(SimpleNamespace(backend=SimpleNamespace(model="org/m", base_url=url)))
     assert details["model"] == "org/m" and details["base_url"] == "https://host:8000/v1"
     assert "secret" not in json.dumps(details)
-    assert set(run_details()) >= {"format", "sql_env", "python", "started"}
-
-
-def test_details_that_come_later_are_found(tmp_path):
-    with EpisodeLog(tmp_path / "a.jsonl", {"policy": "x"}, run_details()) as log:
+    with EpisodeLog(tmp_path / "a.jsonl", {"policy": "x"}, logs.run_details()) as log:
         log.append(Trajectory(EpisodeResult(0, "q"), {}, []))
         log.add_details(hack_floor={"constant": 0.1})
         log.add_details(hack_floor={"constant": 0.1})
@@ -402,10 +334,9 @@ def test_details_that_come_later_are_found(tmp_path):
 
 
 # ---- the schema
-def test_every_line_fits_the_schema(tmp_path):
-    jsonschema = pytest.importorskip("jsonschema")
-    check = jsonschema.Draft202012Validator(schema("log"))
-    log = tmp_path / "a.jsonl"
+def test_every_line_fits_the_schema_which_is_that_of_the_dataclasses_and_pandas_reads_it(tmp_path):
+    log, schema = tmp_path / "a.jsonl", json.loads(read_asset("log.schema.json"))
+    check = pytest.importorskip("jsonschema").Draft202012Validator(schema)
     run(log, 5, Unlucky(1))
     run(tmp_path / "b.jsonl", 3, OraclePolicy(bundled()), env(3, verify="robust"))
     talks = EpisodeEnv(load("conversations", n=2))
@@ -414,24 +345,12 @@ def test_every_line_fits_the_schema(tmp_path):
     for line in rows:
         check.validate(json.loads(line))
     assert not check.is_valid({"turns": []}) and not check.is_valid(json.loads(rows[-1]) | {"x": 1})
-
-
-def schema(name):
-    return json.loads(read_asset(f"{name}.schema.json"))
-
-
-def test_the_schemas_are_those_of_the_dataclasses(tmp_path):
     script = Path(__file__).parents[1] / "benchmarks" / "log_schema.py"
     subprocess.run([sys.executable, str(script), "--check"], check=True)
-    header, _ = schema("log")["oneOf"]
-    run(tmp_path / "a.jsonl", 2)
-    assert set(read_log(tmp_path / "a.jsonl")[0]) <= set(header["properties"])
-
-
-def test_pandas_reads_a_log(tmp_path):
+    header, _ = schema["oneOf"]
+    assert set(read_log(log)[0]) <= set(header["properties"])
     pandas = pytest.importorskip("pandas")
-    run(tmp_path / "a.jsonl", 3)
-    frame = pandas.read_json(tmp_path / "a.jsonl", lines=True)
+    frame = pandas.read_json(tmp_path / "b.jsonl", lines=True)
     played = frame[frame.episode.notna()]
     assert len(played) == 3 and played.question_text.str.len().min() > 5
     assert played.gold_sql.str.contains("SELECT").all() and played.started.notna().all()
@@ -442,18 +361,18 @@ def test_rescoring_gives_what_playing_would_have_given(tmp_path):
     log, e = tmp_path / "a.jsonl", env(12)
     policy = OraclePolicy(e.questions)
     run(log, policy=policy, environment=e, robust=False)
-    rescored = rescore_log(log, bundled(), "robust")
+    rescored = logs.rescore_log(log, bundled(), "robust")
     robust = run(tmp_path / "b.jsonl", policy=policy, environment=env(12, verify="robust"))
     assert [t.episode for t in rescored.trajectories] == robust.episodes
     assert rescored.changed == tuple(range(12)) and rescored.differences == {}
-    about, trajectories = read_log(replace_log(tmp_path / "c.jsonl", rescored.about, rescored.trajectories))
+    about, trajectories = read_log(logs.replace_log(tmp_path / "c.jsonl", rescored.about, rescored.trajectories))
     assert trajectories == rescored.trajectories and "robust" not in about
     assert (about["verify"], about["rescored"]["verify"]) == ("robust", "value")
     with pytest.raises(ValueError, match="rescored.log was"):
         run(tmp_path / "c.jsonl", policy=policy, environment=env(12, verify="robust"))
 
 
-def test_rescoring_uses_gold_of_today_and_says_what_went_otherwise(tmp_path):
+def test_rescoring_uses_gold_of_today_says_what_went_otherwise_and_wants_the_questions_of_the_log(tmp_path):
     log, e = tmp_path / "a.jsonl", env(8)
     run(log, policy=OraclePolicy(e.questions), environment=e, robust=False)
     about, (first, second, *_) = read_log(log)
@@ -462,24 +381,17 @@ def test_rescoring_uses_gold_of_today_and_says_what_went_otherwise(tmp_path):
     crashed = replace(second, episode=replace(second.episode, error="E: x"), turns=[], calls=[{}])
     lines[1:3] = [json.dumps(t.to_dict()) for t in (forged, crashed)]
     log.write_text("\n".join(lines) + "\n")
-    corrected = [
-        replace(q, gold_answer=(("another",),), gold_sql="SELECT 'another'")
-        if q.question_id == read_log(log)[1][2].episode.question_id
-        else q
-        for q in e.questions
-    ]
-    rescored = rescore_log(log, e.questions.with_questions(corrected, []))
+    third, another = read_log(log)[1][2].episode.question_id, dict(gold_sql="SELECT 'another'")
+    another |= dict(gold_answer=(("another",),))
+    corrected = [replace(q, **another) if q.question_id == third else q for q in e.questions]
+    rescored = logs.rescore_log(log, e.questions.with_questions(corrected, []))
     assert [*rescored.differences] == [0] and "turns.0.result is" in rescored.differences[0]
     assert rescored.trajectories[0].turns[0].result == "other", "what the model saw stays"
     assert rescored.trajectories[1].episode.error == "E: x"
     assert not rescored.trajectories[2].correct and 2 in rescored.changed
     assert rescored.trajectories[2].gold_sql == "SELECT 'another'"
-
-
-def test_rescoring_wants_the_questions_of_the_log(tmp_path):
-    run(tmp_path / "a.jsonl", 20)
     with pytest.raises(ValueError, match="questions of a.jsonl are not in .*, such as"):
-        rescore_log(tmp_path / "a.jsonl", bundled().sample(3, 0))
+        logs.rescore_log(tmp_path / "a.jsonl", bundled().sample(3, 0))
 
 
 # ---- Windows, as far as its rules can be played here
@@ -492,8 +404,7 @@ class Msvcrt:
         self.held: dict[tuple, int] = {}
 
     def locking(self, fd: int, mode: int, n: int) -> None:
-        stat = os.fstat(fd)
-        place = (stat.st_dev, stat.st_ino, os.lseek(fd, 0, os.SEEK_CUR))
+        place = (*file_key(fd, os.fstat), os.lseek(fd, 0, os.SEEK_CUR))
         holder = self.held.get(place)
         if holder is not None and holder != fd and is_open(holder, place):
             raise OSError(errno.EACCES, "locked")
@@ -501,19 +412,21 @@ class Msvcrt:
         self.held[place] = fd
 
 
+def file_key(file, stat=os.stat) -> tuple:
+    "Which file it is; of none if it is closed or gone."
+    with suppress(OSError):
+        found = stat(file)
+        return (found.st_dev, found.st_ino)
+    return (None, None)
+
+
 def is_open(fd: int, place: tuple) -> bool:
-    try:
-        stat = os.fstat(fd)
-    except OSError:
-        return False
-    return (stat.st_dev, stat.st_ino) == place[:2]
+    return file_key(fd, os.fstat) == place[:2] != (None, None)
 
 
 @pytest.fixture
 def windows(monkeypatch):
     "Locks, removing and replacing as on Windows: what is open can't be removed or replaced."
-    import sql_env.evaluation.logs as files
-
     opened = {}
     real_open, real_close = os.open, os.close
 
@@ -531,46 +444,35 @@ def windows(monkeypatch):
 
         return work
 
-    monkeypatch.setattr(files, "fcntl", None)
-    monkeypatch.setattr(files, "msvcrt", Msvcrt(), raising=False)
+    monkeypatch.setattr(logs, "fcntl", None)
+    monkeypatch.setattr(logs, "msvcrt", Msvcrt(), raising=False)
     monkeypatch.setattr(os, "open", watched)
     monkeypatch.setattr(os, "close", lambda fd: (opened.pop(fd, None), real_close(fd))[1])
     monkeypatch.setattr(os, "replace", refused(os.replace))
     monkeypatch.setattr(Path, "unlink", refused(Path.unlink))
-    return files
-
-
-def file_key(path) -> tuple:
-    try:
-        stat = os.stat(path)
-    except OSError:
-        return (None, None)
-    return (stat.st_dev, stat.st_ino)
 
 
 def test_a_log_on_windows_has_one_writer_and_leaves_nothing_empty(windows, tmp_path):
     path = tmp_path / "run.jsonl"
-    with windows._LogFile(path) as log:
+    with logs._LogFile(path) as log:
         log.write(b'{"a": 1}\n')
         with pytest.raises(ValueError, match="another run"):
-            windows._LogFile(path)
+            logs._LogFile(path)
     assert path.read_bytes() == b'{"a": 1}\n'
-    windows._replace_file(path, b"whole\n")
+    logs._replace_file(path, b"whole\n")
     assert path.read_bytes() == b"whole\n" and list(tmp_path.iterdir()) == [path]
-    with windows._LogFile(tmp_path / "empty.jsonl"):
+    with logs._LogFile(tmp_path / "empty.jsonl"):
         pass
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(
-    "path, uri",
-    [
-        (PureWindowsPath(r"C:\data\my pets.db"), "file:///C%3A/data/my%20pets.db"),
-        (PureWindowsPath(r"\\server\share\a?b#.db"), "file:////server/share/a%3Fb%23.db"),
-        (PurePosixPath("/data/100%.db"), "file:///data/100%25.db"),
-    ],
+PATHS = (
+    (PureWindowsPath(r"C:\data\my pets.db"), "file:///C%3A/data/my%20pets.db"),
+    (PureWindowsPath(r"\\server\share\a?b#.db"), "file:////server/share/a%3Fb%23.db"),
+    (PurePosixPath("/data/100%.db"), "file:///data/100%25.db"),
 )
-def test_sqlite_finds_files_of_all_systems(path, uri):
-    from sql_env.database.guards import _file_uri
 
-    assert _file_uri(path).partition("?")[0] == uri
+
+def test_sqlite_finds_files_of_all_systems():
+    for path, uri in PATHS:
+        assert _file_uri(path).partition("?")[0] == uri

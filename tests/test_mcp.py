@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,50 +18,31 @@ from tables import cases
 pytest.importorskip("mcp", reason="mcp is not installed: pip install 'sql_env[mcp]'")
 
 import httpx
+from conftest import ROOT, run
 from made_rows import replay_problems
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_connected_server_and_client_session as connect
+from mcp_words import BOTH, OPENING
 
 from sql_env import EpisodeEnv, Session, load
 from sql_env.database.workers import Workers
 from sql_env.evaluation.logs import read_log
 from sql_env.grading.answers import format_rows
+from sql_env.play import tool_schemas
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
-from sql_env.play.chat import tool_schemas
+from sql_env.server import mcp_tools
 from sql_env.server.limits import MAX_MESSAGE_BYTES
-from sql_env.server.mcp_tools import (
-    HttpEndpoint,
-    Player,
-    Players,
-    _http_app,
-    _log_journal,
-    _make_players,
-    make_mcp_server,
-    serve_mcp,
-)
 from sql_env.server.settings import Seats, Settings
 
-ROOT = Path(__file__).resolve().parent.parent
 QUESTION = "vet_clinic-02"
-OPENING = dict(
-    jsonrpc="2.0",
-    id=1,
-    method="initialize",
-    params=dict(protocolVersion="2025-06-18", capabilities={}, clientInfo=dict(name="me", version="1")),
-)
-BOTH = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+START, LOOK = ("start", dict(question_id=QUESTION)), ("describe", dict(table_name="animal"))
 
 
-@pytest.fixture(scope="module")
-def questions():
-    return load("bundled")
-
-
-def make_players(questions, capacity=8, share=0, reveal="none", on_end=None, **options):
-    "Players whose sessions play these questions."
-    return Players(lambda: Player(Session(EpisodeEnv(questions)), reveal, on_end), Seats(capacity, share), **options)
+def make_players(questions, capacity=8, share=0, reveal="none", on_end=None, actions=ACTIONS, **options):
+    env = EpisodeEnv(questions, actions=actions)
+    return mcp_tools.Players(lambda: mcp_tools.Player(Session(env), reveal, on_end), Seats(capacity, share), **options)
 
 
 async def read(client, name, **arguments):
@@ -72,17 +52,25 @@ async def read(client, name, **arguments):
     return result.content[0].text, result.isError
 
 
-def in_memory(players, *plays):
-    "Run plays side by side, each with a connection of its own; their results."
-
-    async def one(play):
-        async with connect(make_mcp_server(players)) as client:
+def in_memory(players, play):
+    async def connected():
+        async with connect(mcp_tools.make_mcp_server(players)) as client:
             return await play(client)
 
-    async def all_of_them():
-        return await asyncio.gather(*map(one, plays))
+    return asyncio.run(connected())
 
-    return asyncio.run(all_of_them())
+
+def played(players, *calls):
+    "What each call of a connection gets: its text and whether it is an error."
+
+    async def play(client):
+        return [await read(client, name, **arguments) for name, arguments in calls]
+
+    return in_memory(players, play)
+
+
+def app_of(players):
+    return mcp_tools._http_app(players, Settings(), Workers())
 
 
 @contextmanager
@@ -103,7 +91,6 @@ def serving(app):
 
 @asynccontextmanager
 async def http_client(url, **options):
-    "The reference client over HTTP."
     async with (
         streamable_http_client(f"{url}/mcp", **options) as (incoming, outgoing, _),
         ClientSession(incoming, outgoing) as client,
@@ -113,7 +100,6 @@ async def http_client(url, **options):
 
 
 async def until(condition):
-    "Wait for what another thread does."
     for _ in range(1000):
         if condition():
             return
@@ -121,103 +107,53 @@ async def until(condition):
     raise AssertionError("it never happened")
 
 
-# The tools
-
-
 @pytest.mark.parametrize("actions", [ACTIONS, ACTIONS + EXTRA_ACTIONS])
-def test_the_tools_are_start_and_those_of_the_episode(questions, actions):
-    players = Players(lambda: Player(Session(EpisodeEnv(questions, actions=actions))), Seats(1))
-    [listed] = in_memory(players, lambda client: client.list_tools())
-    start, *others = listed.tools
-    assert start.name == "start"
-    assert set(start.inputSchema["properties"]) == {
-        "question_id", "split", "difficulty", "index", "seed",
-    }  # fmt: skip
+def test_the_tools_are_start_which_the_server_names_and_those_of_the_episode(questions, actions):
+    async def opened(client):
+        return (await client.initialize()).instructions, (await client.list_tools()).tools
+
+    instructions, (start, *others) = in_memory(make_players(questions, actions=actions), opened)
+    assert start.name == "start" and "start" in instructions
+    assert set(start.inputSchema["properties"]) == {"question_id", "split", "difficulty", "index", "seed"}
     for tool, schema in zip(others, tool_schemas(actions), strict=True):
         said = dict(name=tool.name, description=tool.description, parameters=tool.inputSchema)
-        function = schema["function"]
-        assert said == {name: function[name] for name in said}
+        assert said == {name: schema["function"][name] for name in said}
         assert tool.annotations.readOnlyHint == (tool.name in ("describe", "sample", "query", "search"))
-
-
-def test_what_a_server_says_of_itself_begins_an_episode(questions):
-    async def opened():
-        players = make_players(questions)
-        async with connect(make_mcp_server(players)) as client:
-            return (await client.initialize()).instructions
-
-    assert "start" in asyncio.run(opened())
 
 
 def test_texts_are_those_of_a_session(questions):
     session = Session(EpisodeEnv(questions))
     begun = session.begin(question_id=QUESTION)[-1]["content"]
     calls = [
-        ("describe", dict(table_name="animal")),
+        LOOK,
         ("sample", dict(table_name="Animal")),
         ("sample", dict(table_name="animals")),
         ("query", dict(sql="SELECT count(*) FROM animal")),
         ("query", dict(sql="SELECT * FROM sqlite_master")),
         ("query", dict(statement="SELECT 1")),
+        ("query", dict(sql="SELECT 1")),
+        ("query", dict(sql="SELECT 1", limit=3)),
         ("answer", dict(value="12")),
     ]
-
-    async def play(client):
-        said = [await read(client, "start", question_id=QUESTION)]
-        return said + [await read(client, name, **arguments) for name, arguments in calls]
-
-    [[start, *said]] = in_memory(make_players(questions), play)
+    [start, *said] = played(make_players(questions), START, *calls)
     assert start[0].startswith(begun) and not start[1]
     assert [text for text, _ in said] == [session.call(*call) for call in calls]
-    assert [is_error for _, is_error in said] == [False, False, True, False, True, True, False]
+    assert [is_error for _, is_error in said] == [False, False, True, False, True, True, False, False, False]
+    assert said[-2] == said[-3], "an argument too many is left out"
 
 
-WRONG = cases("mcp_wrong")
-
-
-@pytest.mark.parametrize("name, arguments, begin, says", WRONG)
-def test_errors_say_what_to_do(questions, name, arguments, begin, says):
-    async def play(client):
-        if begin:
-            await read(client, "start", question_id=QUESTION)
-        wrong = await read(client, name, **arguments)
-        await read(client, "start", question_id=QUESTION)
-        return wrong, await read(client, "describe", table_name="animal")
-
-    [[(text, is_error), after]] = in_memory(make_players(questions), play)
+@pytest.mark.parametrize("name, arguments, begin, says", cases("mcp_wrong"))
+def test_errors_say_what_to_do_and_keep_the_episode(questions, name, arguments, begin, says):
+    calls = [*[START] * begin, (name, arguments), LOOK, START, LOOK]
+    *_, (text, is_error), meanwhile, _, after = played(make_players(questions), *calls)
     assert is_error and says in text, text
     assert "Traceback" not in text and str(ROOT) not in text
-    assert not after[1]
-
-
-def test_an_argument_too_many_is_left_out(questions):
-    async def play(client):
-        await read(client, "start", question_id=QUESTION)
-        return [await read(client, "query", sql="SELECT 1", **more) for more in ({}, dict(limit=3))]
-
-    [[plain, more]] = in_memory(make_players(questions), play)
-    assert plain == more and not more[1]
-
-
-def test_a_wrong_start_keeps_the_episode(questions):
-    async def play(client):
-        await read(client, "start", question_id=QUESTION)
-        await read(client, "start", question_id="nobody-01")
-        return await read(client, "describe", table_name="animal")
-
-    [[text, is_error]] = in_memory(make_players(questions), play)
-    assert not is_error, text
+    assert meanwhile[1] is not begin and not after[1]
 
 
 def test_after_the_end_only_start_helps(questions):
-    async def play(client):
-        await read(client, "start", question_id=QUESTION)
-        end = await read(client, "answer", value="3")
-        late = [await read(client, "answer", value="4"), await read(client, "query", sql="SELECT 1")]
-        return end, late, await read(client, "start", question_id=QUESTION)
-
-    kept = []
-    [[end, late, again]] = in_memory(make_players(questions, on_end=kept.append), play)
+    calls = [START, ("answer", dict(value="3")), ("answer", dict(value="4")), ("query", dict(sql="SELECT 1")), START]
+    _, end, *late, again = played(make_players(questions, on_end=(kept := []).append), *calls)
     assert end == ("The answer was submitted.", False)
     assert all(is_error and "call start" in text for text, is_error in late)
     assert not again[1]
@@ -225,46 +161,22 @@ def test_after_the_end_only_start_helps(questions):
 
 
 def test_a_start_without_a_seed_draws_by_chance_and_with_one_repeats(questions):
-    async def play(client):
-        free = {(await read(client, "start"))[0] for _ in range(12)}
-        same = {(await read(client, "start", seed=5))[0] for _ in range(3)}
-        return free, same
-
-    [[free, same]] = in_memory(make_players(questions), play)
-    assert len(free) > 6 and len(same) == 1
+    assert len(set(played(make_players(questions), *[("start", {})] * 12))) > 6
+    assert len(set(played(make_players(questions), *[("start", dict(seed=5))] * 3))) == 1
 
 
-@pytest.mark.parametrize("value, says", [("3", "wrong"), ("@last", "right")])
+@pytest.mark.parametrize("value, says", [("3", "wrong"), ("@last", "right"), (None, "wrong")])
 @pytest.mark.parametrize("reveal", ["none", "verdict"])
 def test_a_verdict_is_told_only_if_asked_for(questions, reveal, value, says):
-    async def play(client):
-        await read(client, "start", question_id=QUESTION)
-        await read(client, "query", sql=questions.get(QUESTION).gold_sql)
-        return await read(client, "answer", value=value)
-
-    [[text, _]] = in_memory(make_players(questions, reveal=reveal), play)
-    if reveal == "none":
-        assert text == "The answer was submitted."
+    gold = ("query", dict(sql=questions.get(QUESTION).gold_sql))
+    players = make_players(questions, reveal=reveal, actions=ACTIONS + EXTRA_ACTIONS)
+    if value is None:
+        _, (text, is_error) = played(players, START, ("abstain", dict(reason="There is no such column.")))
+        assert not is_error and text.startswith("The episode ended without an answer.")
+        assert ("Abstaining was wrong." in text) == (reveal == "verdict")
     else:
-        assert f"The answer is {says}" in text
-
-
-@pytest.mark.parametrize("reveal", ["none", "verdict"])
-def test_an_agent_may_abstain_where_it_is_allowed(questions, reveal):
-    async def play(client):
-        await read(client, "start", question_id=QUESTION)
-        return await read(client, "abstain", reason="There is no such column.")
-
-    env = EpisodeEnv(questions, actions=ACTIONS + EXTRA_ACTIONS)
-    [[text, is_error]] = in_memory(Players(lambda: Player(Session(env), reveal), Seats(1)), play)
-    assert not is_error and text.startswith("The episode ended without an answer.")
-    assert ("Abstaining was wrong." in text) == (reveal == "verdict")
-
-
-# Scores
-
-
-# Several clients, and what becomes of them
+        *_, (text, _) = played(players, START, gold, ("answer", dict(value=value)))
+        assert text == "The answer was submitted." if reveal == "none" else f"The answer is {says}" in text
 
 
 def test_calls_of_one_session_at_the_same_time_are_carried_out_in_their_order(questions):
@@ -272,8 +184,7 @@ def test_calls_of_one_session_at_the_same_time_are_carried_out_in_their_order(qu
         await read(client, "start", question_id=QUESTION)
         return await asyncio.gather(*(read(client, "query", sql=f"SELECT {i} AS n") for i in range(10)))
 
-    kept = []
-    [said] = in_memory(make_players(questions, on_end=kept.append), play)
+    said = in_memory(make_players(questions, on_end=(kept := []).append), play)
     assert [text.split()[1] for text, _ in said] == [str(i) for i in range(10)]
     assert [turn.action.argument for turn in kept[0].turns] == [f"SELECT {i} AS n" for i in range(10)]
 
@@ -282,7 +193,7 @@ def test_seats_are_taken_by_start_and_given_back_at_the_end(questions):
     players = make_players(questions, capacity=2)
 
     async def scenario():
-        server = make_mcp_server(players)
+        server = mcp_tools.make_mcp_server(players)
         async with connect(server) as a:
             assert (len(players), players.seats.taken.total()) == (1, 0)
             await read(a, "start")
@@ -362,13 +273,10 @@ def test_whatever_clients_send_they_get_text_and_seats_add_up(calls):
     assert (len(players), players.seats.taken.total()) == (0, 0)
 
 
-# Logs
-
-
 def test_a_log_holds_episodes_that_ended_and_those_that_were_left(questions, tmp_path):
     env, path = EpisodeEnv(questions), tmp_path / "agent.jsonl"
     for _ in range(2):  # a second process goes on with the same file
-        with _log_journal(path, env) as journal:
+        with mcp_tools._log_journal(path, env) as journal:
             players = make_players(questions, on_end=journal.add)
             client = players.enter()
             for id_ in ("vet_clinic-03", QUESTION):
@@ -387,27 +295,18 @@ def test_a_log_holds_episodes_that_ended_and_those_that_were_left(questions, tmp
 
 def test_a_log_is_locked_while_its_server_runs_and_an_empty_one_is_removed(tmp_path):
     path = tmp_path / "agent.jsonl"
-    with _make_players(Settings(), path), pytest.raises(ValueError, match="another run"):
-        _make_players(Settings(), path).__enter__()
+    with mcp_tools._make_players(Settings(), path), pytest.raises(ValueError, match="another run"):
+        mcp_tools._make_players(Settings(), path).__enter__()
     assert not path.exists()
-    with _make_players(Settings(), path):
+    with mcp_tools._make_players(Settings(), path):
         pass
-
-
-@pytest.mark.parametrize("wrong, says", [(dict(reveal="gold"), "verdict or none"), (dict(results="x"), "--log")])
-def test_settings_that_mean_nothing_here_are_refused(wrong, says):
-    with pytest.raises(ValueError, match=says):
-        serve_mcp(Settings(**wrong))
-
-
-# HTTP
 
 
 @pytest.fixture(scope="module")
 def site(questions):
     "A server for MCP on the loopback, its players and its address."
     settings = Settings(capacity=4, split="test", reveal="none")
-    with _make_players(settings, None) as players, serving(_http_app(players, Settings(), Workers())) as url:
+    with mcp_tools._make_players(settings, None) as players, serving(app_of(players)) as url:
         yield players, url
 
 
@@ -440,12 +339,11 @@ def test_a_client_that_vanishes_loses_its_session_when_it_is_idle(questions):
             await read(client, "start")
         await until(lambda: not len(players) and not players.seats.taken.total())
 
-    with serving(_http_app(players, Settings(), Workers())) as url:
+    with serving(app_of(players)) as url:
         asyncio.run(play(url))
 
 
 def bad_requests(url):
-    "Requests that are wrong, and the status that each gets."
     call = dict(jsonrpc="2.0", id=2, method="tools/call", params=dict(name="start", arguments={}))
     yield dict(content=b"{", headers=BOTH), 400
     yield dict(content=b"[1]", headers=BOTH), 400
@@ -480,42 +378,26 @@ def test_huge_arguments_get_a_short_answer(site):
     async def play():
         async with http_client(url) as client:
             await read(client, "start")
-            huge = "x" * 900_000
-            return [
-                await read(client, "query", sql=huge),
-                await read(client, "describe", table_name=huge),
-                await read(client, "start", question_id=huge),
-                await read(client, huge[:100_000]),
-                await read(client, "answer", value=huge),
-            ]
+            for name, what in dict(query="sql", describe="table_name", start="question_id", answer="value").items():
+                assert len((await read(client, name, **{what: "x" * 900_000}))[0]) < 5000
+            assert len((await read(client, "x" * 100_000))[0]) < 5000
 
-    for text, _ in asyncio.run(play()):
-        assert len(text) < 5000
-
-
-# Gold
+    asyncio.run(play())
 
 
 @pytest.mark.parametrize("n", [40, pytest.param(10**6, marks=pytest.mark.slow)])
 def test_no_byte_over_http_holds_gold(questions, n):
     seen, asked = [], questions.sample(min(n, len(questions)), seed=0)
-
-    class Tap:
-        "Keeps what an application sends."
-
-        def __init__(self, app):
-            self.app = app
-
-        async def __call__(self, scope, receive, send):
-            async def tapped(message):
-                headers = [pair for pair in message.get("headers", ()) if pair[0] not in random_headers]
-                seen.append(message.get("body", b"") + repr(headers).encode())
-                await send(message)
-
-            await self.app(scope, receive, tapped)
-
     random_headers = (b"mcp-session-id", b"content-length", b"date")  # digits in them are gold's by chance alone
-    players = make_players(questions, reveal="verdict")
+    app = app_of(make_players(questions, reveal="verdict"))
+
+    async def tap(scope, receive, send):
+        async def tapped(message):
+            headers = [pair for pair in message.get("headers", ()) if pair[0] not in random_headers]
+            seen.append(message.get("body", b"") + repr(headers).encode())
+            await send(message)
+
+        await app(scope, receive, tapped)
 
     async def play(url):
         async with http_client(url) as client:
@@ -542,17 +424,13 @@ def test_no_byte_over_http_holds_gold(questions, n):
                         assert json.dumps(shown)[1:-1] not in sent, (q.question_id, shown)
         assert searched >= len(asked)
 
-    with serving(Tap(_http_app(players, Settings(), Workers()))) as url:
+    with serving(tap) as url:
         asyncio.run(search(url))
 
 
-# stdio
-
-
 def stdio_command(*options):
-    code = "from sql_env.cli import main; main()"
-    environment = os.environ | dict(PYTHONPATH=str(ROOT))
-    return [sys.executable, "-c", code, "mcp", *options], environment
+    command = [sys.executable, "-c", "from sql_env.cli import main; main()", "mcp", *options]
+    return command, os.environ | dict(PYTHONPATH=str(ROOT))
 
 
 @pytest.mark.slow
@@ -590,11 +468,9 @@ def test_bad_lines_over_stdio_do_not_end_it_and_the_end_of_input_does():
         json.dumps(dict(jsonrpc="2.0", id=3, method="tools/call", params=dict(name=5))).encode(),
         json.dumps(dict(jsonrpc="2.0", id=4, method="tools/list")).encode(),
     ]
-    process = subprocess.Popen(
-        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    for line in lines:
-        process.stdin.write(line + b"\n")
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen(command, env=environment, **pipes)
+    process.stdin.write(b"".join(line + b"\n" for line in lines))
     process.stdin.flush()
     answers = {}
     while 4 not in answers:
@@ -605,12 +481,8 @@ def test_bad_lines_over_stdio_do_not_end_it_and_the_end_of_input_does():
     assert "error" in answers[2] and "error" in answers[3] and answers[4]["result"]["tools"]
 
 
-# OpenEnv
-
-
 @pytest.fixture(scope="module")
 def openenv_site(questions):
-    "OpenEnv's server, with `/mcp`, two seats and a file of results."
     pytest.importorskip("openenv")
     from sql_env.server.app import create_app
 
@@ -648,26 +520,23 @@ def rpc(url, method, **params):
     return httpx.post(f"{url}/mcp", json=body).json()
 
 
-def test_openenv_sessions_over_http_take_seats_and_give_them_back(openenv_site):
+def test_openenv_sessions_over_http_take_seats_and_bad_requests_get_errors_of_json_rpc(openenv_site):
     made = [rpc(openenv_site, "openenv/session/create")["result"]["session_id"] for _ in range(2)]
     assert "capacity" in rpc(openenv_site, "openenv/session/create")["error"]["message"]
-    call = dict(name="start", arguments={})
-    assert not rpc(openenv_site, "tools/call", session_id=made[0], **call)["result"]["is_error"]
-    call = dict(name="query", arguments=dict(sql="SELECT 1"))
-    assert not rpc(openenv_site, "tools/call", session_id=made[0], **call)["result"]["is_error"]
-    assert rpc(openenv_site, "tools/call", session_id=made[1], **call)["result"]["is_error"]
-    assert rpc(openenv_site, "tools/call", **call)["result"]["is_error"]  # of no session
+    for body in (b"{", b"[]", b"[" * 100_000, b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "2.0", "method": "x"}'):
+        assert httpx.post(f"{openenv_site}/mcp", content=body).json()["error"]["code"] < 0, body[:20]
+    start, query = dict(name="start", arguments={}), dict(name="query", arguments=dict(sql="SELECT 1"))
+    for session, call, is_error in (
+        (dict(session_id=made[0]), start, False),
+        (dict(session_id=made[0]), query, False),
+        (dict(session_id=made[1]), query, True),
+        ({}, query, True),
+    ):
+        assert rpc(openenv_site, "tools/call", **session, **call)["result"]["is_error"] is is_error
     for session_id in made:
         assert rpc(openenv_site, "openenv/session/close", session_id=session_id)["result"]["closed"]
     again = rpc(openenv_site, "openenv/session/create")["result"]["session_id"]
     rpc(openenv_site, "openenv/session/close", session_id=again)
-
-
-@pytest.mark.parametrize(
-    "body", [b"{", b"[]", b"[" * 100_000, b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "2.0", "method": "x"}']
-)
-def test_bad_requests_at_openenv_mcp_get_errors_of_json_rpc(openenv_site, body):
-    assert httpx.post(f"{openenv_site}/mcp", content=body).json()["error"]["code"] < 0
 
 
 def test_reference_clients_use_the_same_address_and_the_same_seats(openenv_site, questions):
@@ -677,9 +546,8 @@ def test_reference_clients_use_the_same_address_and_the_same_seats(openenv_site,
         async with http_client(openenv_site) as client, http_client(openenv_site) as other:
             await read(client, "start", question_id=question.question_id)
             await read(other, "start")
-            assert (
-                "capacity" in (await asyncio.to_thread(rpc, openenv_site, "openenv/session/create"))["error"]["message"]
-            )
+            third = await asyncio.to_thread(rpc, openenv_site, "openenv/session/create")
+            assert "capacity" in third["error"]["message"]
             await read(client, "query", sql=question.gold_sql)
             return await read(client, "answer", value="@last")
 
@@ -700,26 +568,16 @@ def test_results_of_openenv_mcp_are_written_down(questions, tmp_path):
 
     with serving(create_app(Settings(web=False, results=str(path)))) as url:
         asyncio.run(play(url))
-    found = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [(line["question_id"], line["steps"]) for line in found] == [
-        (QUESTION, 1), ("vet_clinic-03", 0),
-    ]  # fmt: skip
+    found = map(json.loads, path.read_text().splitlines())
+    assert [(line["question_id"], line["steps"]) for line in found] == [(QUESTION, 1), ("vet_clinic-03", 0)]
 
 
 def test_an_endpoint_that_does_not_run_says_so(questions):
     with pytest.raises(RuntimeError, match="run"):
-        asyncio.run(HttpEndpoint(make_players(questions))({}, None, None))
-
-
-WITHOUT_OPENENV = """
-import sys
-for name in ("openenv", "fastapi", "fastmcp", "gradio"):
-    sys.modules[name] = None
-import sql_env.server.mcp_tools
-"""
+        asyncio.run(mcp_tools.HttpEndpoint(make_players(questions))({}, None, None))
 
 
 @pytest.mark.slow
 def test_the_tools_need_mcp_and_nothing_of_openenv():
-    done = subprocess.run([sys.executable, "-c", WITHOUT_OPENENV], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    missing = 'import sys; sys.modules |= dict.fromkeys(("openenv", "fastapi", "fastmcp", "gradio"))\n'
+    run(sys.executable, "-c", f"{missing}import sql_env.server.mcp_tools", cwd=ROOT)

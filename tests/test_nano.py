@@ -12,18 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
 from nano import save_int8
+from safetensors.numpy import load_file
+from tables import cases
 
 from sql_env import ChatPolicy, EpisodeEnv, SourceError, evaluate, load
 from sql_env.cli.app import make_policy
-from sql_env.nano.engine import (
-    NANO_WEIGHTS,
-    ConversationState,
-    NanoEngine,
-    NanoModel,
-    NanoPolicy,
-    find_nano,
-    load_weights,
-)
+from sql_env.nano import engine as nano_engine
+from sql_env.nano.engine import NANO_WEIGHTS, NanoEngine, NanoModel, NanoPolicy, load_weights
 from sql_env.nano.text import ROLE_TOKENS, NanoTokenizer, parse_written, render_transcript
 from sql_env.nano.training import NANO, new_nano, world_transcripts
 from sql_env.play.chat import initial_messages
@@ -61,7 +56,6 @@ def text_of(messages):
     return "".join(piece.text for piece in render_transcript(messages))
 
 
-# ---- the tokenizer
 def test_tokens_are_those_of_the_library(transcripts, library, own):
     for transcript in transcripts:
         text = text_of(transcript)
@@ -76,22 +70,17 @@ def test_any_text_has_the_library_s_tokens_and_survives(text, library, own):
     assert own[1].decode(own[1].encode(text)) == text
 
 
-def test_words_of_questions_are_one_token_with_their_space(transcripts, own):
-    "They were written with `single_word`, under which none of them was ever found."
+def test_words_are_one_token_with_their_space_and_budgets_as_many_and_seen_in_lessons(own):
+    "Words were written with `single_word`, under which none of them was ever found."
     tokens = [own[1].decode([t]) for t in own[1].encode("How many of which have")]
     assert {" many", " which", " have"} <= set(tokens)
-
-
-def test_every_budget_is_read_in_the_same_tokens_and_seen_in_lessons(transcripts, own):
-    shown = {len(own[1].encode(f"\n\nSteps: {n}")) for n in range(10, 21)}
-    assert len(shown) == 1
+    assert len({len(own[1].encode(f"\n\nSteps: {n}")) for n in range(10, 21)}) == 1
     found = {int(t[1]["content"].rpartition("Steps: ")[2]) for t in world_transcripts({1: 300})}
     assert found == set(range(5, 21))
 
 
-# ---- the forward pass
 def logits_of(engine, *parts):
-    batch = engine.start([ConversationState()])
+    batch = engine.start([nano_engine.ConversationState()])
     for part in parts:
         logits = engine.read(batch, [part])
     return logits[0]
@@ -111,48 +100,35 @@ def test_logits_are_those_of_torch(transcripts, library, own):
 def test_conversations_side_by_side_are_as_if_alone(transcripts, own):
     engine, tokenizer = own
     prompts = [tokenizer.encode(text_of(t[1 : 1 + k])) for t, k in zip(transcripts, (1, 3, 2, 5, 1))]
-    empty = [ConversationState() for _ in prompts]
+    empty = [nano_engine.ConversationState() for _ in prompts]
     together = engine.write(empty, prompts, tokenizer.end, 12)
     for prompt, (written, state) in zip(prompts, together):
-        [(alone, _)] = engine.write([ConversationState()], [prompt], tokenizer.end, 12)
+        [(alone, _)] = engine.write([nano_engine.ConversationState()], [prompt], tokenizer.end, 12)
         assert written == alone and state.tokens == prompt + written
         more = tokenizer.encode("<|end|><|tool|>(no rows)<|end|>")
         [(after, _)] = engine.write([state], [more], tokenizer.end, 5)
-        [(again, _)] = engine.write([ConversationState()], [state.tokens + more], tokenizer.end, 5)
+        [(again, _)] = engine.write([nano_engine.ConversationState()], [state.tokens + more], tokenizer.end, 5)
         assert after == again
 
 
 def test_one_byte_a_weight_keeps_each_row_s_scale(tmp_path):
-    rng = np.random.default_rng(1)
+    rng, path = np.random.default_rng(1), tmp_path / "x.safetensors"
     weights = dict(big=rng.normal(size=(4, 30)) * 100, small=rng.normal(size=(4, 30)) / 100, zero=np.zeros((2, 3)))
     weights["vector"] = rng.normal(size=5)
     weights = {name: values.astype(np.float32) for name, values in weights.items()}
-    save_int8(weights, tmp_path / "x.safetensors")
-    again = load_weights(tmp_path / "x.safetensors")
+    save_int8(weights, path)
+    again = load_weights(path)
     for name, values in weights.items():
         step = np.abs(values).max(-1, keepdims=True) / 127
         assert (np.abs(again[name] - values) <= step * 0.51 + 1e-9).all(), name
-    from safetensors.numpy import load_file
-
-    assert set(load_file(tmp_path / "x.safetensors")) >= set(weights)
+    assert set(load_file(path)) >= set(weights)
 
 
-# ---- the policy
-@pytest.mark.parametrize(
-    ("written", "call"),
-    [
-        ("<answer value>@last", ("answer", {"value": "@last"})),
-        ("<query sql>SELECT '<answer value>x'\nFROM a", ("query", {"sql": "SELECT '<answer value>x'\nFROM a"})),
-        ("<describe sql>x", ("describe", {"sql": "x"})),
-        ("hello", None),
-        ("", None),
-        ("<drop table_name>x", None),
-    ],
-)
-def test_what_was_written_is_read_as_a_call_or_as_words(written, call):
-    message = parse_written(written)
-    calls = [(c["function"]["name"], c["function"]["arguments"]) for c in message.get("tool_calls", [])]
-    assert calls == ([call] if call else [])
+@pytest.mark.parametrize("case", cases("nano_calls"))
+def test_what_was_written_is_read_as_a_call_or_as_words(case):
+    written, *call = case
+    calls = [c["function"] for c in parse_written(written).get("tool_calls", [])]
+    assert [x for c in calls for x in (c["name"], c["arguments"])] == call
 
 
 class SameText(LocalModel):
@@ -175,11 +151,10 @@ def test_numpy_and_transformers_play_the_same_episodes(folder):
 
 
 def test_a_later_turn_reads_only_what_is_new(folder):
-    nano, observation = (NanoModel(folder, max_new_tokens=0, check=False), EpisodeEnv(load("bundled")).reset(seed=1))
+    nano, observation = NanoModel(folder, max_new_tokens=0, check=False), EpisodeEnv(load("bundled")).reset(seed=1)
     messages = initial_messages(observation, "")
     first = nano.complete(messages, [])
-    answer = dict(role="tool", content="loan: 3 rows")
-    second = nano.complete([*messages, first.message, answer], [])
+    second = nano.complete([*messages, first.message, dict(role="tool", content="loan: 3 rows")], [])
     assert first.usage["cached_tokens"] == 0
     assert second.usage["cached_tokens"] >= first.usage["prompt_tokens"]
 
@@ -191,7 +166,7 @@ def test_a_folder_is_a_policy_and_others_say_what_to_give(folder, tmp_path):
     (run / "all").mkdir(parents=True)
     (run / "recipe.json").write_text(json.dumps(dict(recipe=dict(stages=[dict(name="few"), dict(name="all")]))))
     os.symlink(folder, run / "all/model")
-    assert find_nano(run) == run / "all/model"
+    assert nano_engine.find_nano(run) == run / "all/model"
     assert make_policy(str(run), bundled).name == "run"
     with pytest.raises(ValueError, match="sql_env train nano"):
         make_policy(str(tmp_path), bundled)
@@ -199,35 +174,31 @@ def test_a_folder_is_a_policy_and_others_say_what_to_give(folder, tmp_path):
         make_policy("nani", bundled)
 
 
-# ---- what ships
-def test_what_ships_is_what_was_trained():
+def test_what_ships_is_what_was_trained_small_and_with_its_card():
     about = json.loads((NANO_WEIGHTS / "nano.json").read_text(encoding="utf-8"))
     for name, digest in about["sha256"].items():
         assert sha256((NANO_WEIGHTS / name).read_bytes()).hexdigest() == digest, name
-    engine, tokenizer = (NanoEngine.from_folder(NANO_WEIGHTS), NanoTokenizer(NANO_WEIGHTS / "tokenizer.json"))
+    engine, tokenizer = NanoEngine.from_folder(NANO_WEIGHTS), NanoTokenizer(NANO_WEIGHTS / "tokenizer.json")
     logits = logits_of(engine, tokenizer.encode(about["prompt"]))
     for token, wanted in about["logits"].items():
         assert logits[int(token)] == pytest.approx(wanted, abs=0.5)
     assert logits.argmax() == int(max(about["logits"], key=about["logits"].get))
-
-
-def test_what_ships_is_small_and_has_its_card():
     sizes = {path.name: path.stat().st_size for path in NANO_WEIGHTS.iterdir()}
     assert sum(sizes.values()) < 3_000_000 and "README.md" in sizes
 
 
+WITHOUT_TORCH = """import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] in ('torch', 'transformers', 'tokenizers'):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+from sql_env.cli.app import main; sys.argv = ['sql_env', *sys.argv[1:]]; main()"""
+
+
 @pytest.mark.slow
 def test_the_shipped_model_plays_without_torch():
-    code = (
-        "import sys\n"
-        "class Missing:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name.partition('.')[0] in ('torch', 'transformers', 'tokenizers'):\n"
-        "            raise ModuleNotFoundError(name)\n"
-        "sys.meta_path.insert(0, Missing())\n"
-        "from sql_env.cli.app import main; sys.argv = ['sql_env', *sys.argv[1:]]; main()"
-    )
     options = "evaluate --policy nano -n 4 --no-floor --json --no-log".split()
-    done = subprocess.run([sys.executable, "-c", code, *options], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *options], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-800:]
     assert '"nano"' in done.stdout and NanoPolicy().name == "nano"

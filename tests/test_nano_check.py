@@ -31,11 +31,11 @@ def call(action_type, argument):
     return action_message(Action(action_type, argument))
 
 
-START = [
-    dict(role="user", content=f"{QUESTION}\n\nTables:\nloan\nreader\n\nSteps: 15"),
-    call("DESCRIBE", "reader"),
-    tool(READER),
-]
+def opening(tables, steps=15, question=QUESTION):
+    return dict(role="user", content=f"{question}\n\nTables:\n{tables}\n\nSteps: {steps}")
+
+
+START = [opening("loan\nreader"), call("DESCRIBE", "reader"), tool(READER)]
 COUNT = "SELECT COUNT(*) FROM reader WHERE "
 
 
@@ -47,29 +47,10 @@ def test_what_speaks_against_a_query(sql, objection, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())  # nothing was run
 
 
-def test_a_number_must_have_been_shown():
-    messages = [dict(role="user", content="How many are over 40?\n\nTables:\nreader\n\nSteps: 9")]
-    messages += START[1:]
-    assert "number" in call_objection(call("QUERY", COUNT + "age > 41"), conversation_facts(messages))
-    assert not call_objection(call("QUERY", COUNT + "age > 40"), conversation_facts(messages))
-    messages += [call("SAMPLE", "reader"), tool("id | age\n7 | 41")]
-    assert not call_objection(call("QUERY", COUNT + "age > 41"), conversation_facts(messages))
-
-
 def test_what_speaks_against_other_calls():
     facts = conversation_facts(START)
-    cases = [
-        (call("DESCRIBE", "reader"), "made before"),
-        (call("DESCRIBE", "loan"), ""),
-        (call("SAMPLE", "reader"), ""),
-        (call("SAMPLE", "borrower"), "no table"),
-        (call("DESCRIBE", '"LOAN"'), ""),
-        (call("CLARIFY", "Which?"), ""),
-        (call("ANSWER", "@last"), "no result"),
-        (call("ANSWER", "7"), ""),
-        (dict(role="assistant", content="I don't know."), "no call"),
-    ]
-    for message, objection in cases:
+    messages = [(call(*made), objection) for *made, objection in cases("nano_check_other_calls")]
+    for message, objection in [*messages, (dict(role="assistant", content="I don't know."), "no call")]:
         found = call_objection(message, facts)
         assert (objection in found) if objection else not found
     asked = [*START, call("QUERY", "SELECT 1"), tool(error_result_text("no"))]
@@ -79,18 +60,12 @@ def test_what_speaks_against_other_calls():
     assert not call_objection(call("ANSWER", "@last"), conversation_facts(asked))
 
 
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [dict(role="user", content=f"{QUESTION}\n\nTables:\nreader(id, town)\n\nSteps: 15")],
-        [START[0], call("DESCRIBE", "reader"), tool(READER + "\nplace geometry")],
-        [START[0], call("DESCRIBE", "reader"), tool(READER + "\n... 4 more columns")],
-        [START[0], call("DESCRIBE", "reader"), tool("reader: 85 rows")],
-        [dict(role="user", content=f"{QUESTION}\n\nTables:\n... 9 more tables\n\nSteps: 5"), *START[1:]],
-    ],
-)
-def test_what_was_not_read_in_full_is_not_held_against_a_query(messages):
-    assert not call_objection(call("QUERY", COUNT + "town = 'New Bergen'"), conversation_facts(messages))
+@pytest.mark.parametrize("read", [READER + "\nplace geometry", READER + "\n... 4 more columns", "reader: 85 rows", ""])
+def test_what_was_not_read_in_full_is_not_held_against_a_query(read):
+    messages = [START[0], call("DESCRIBE", "reader"), tool(read)] if read else [opening("reader(id, town)")]
+    more_tables = [opening("... 9 more tables", 5), *START[1:]]
+    for told in (messages, more_tables):
+        assert not call_objection(call("QUERY", COUNT + "town = 'New Bergen'"), conversation_facts(told))
 
 
 def test_what_descriptions_and_results_say_counts():
@@ -103,16 +78,19 @@ def test_what_descriptions_and_results_say_counts():
     assert not call_objection(call("QUERY", COUNT + "active = 'Bergen'"), conversation_facts(messages))
 
 
-def test_numbers_are_read_as_people_write_them():
-    asked = "above 2.50, over 1,500, the 7th, 5kg, 40% or 2019,2020?\n\nTables:\nreader\n\nSteps: 9"
-    facts = conversation_facts([dict(role="user", content=asked), *START[1:]])
+def test_a_number_must_have_been_shown_as_people_write_it():
+    asked = opening("reader", 9, "above 2.50, over 1,500, the 7th, 5kg, 40% or 2019,2020?")
+    messages = [asked, *START[1:]]
     for number in ("2.5", "1500", "7", "5", "0.4", "40", "2019", "2020"):
-        assert not call_objection(call("QUERY", COUNT + f"books > {number}"), facts), number
-    assert "number" in call_objection(call("QUERY", COUNT + "books > 25"), facts)
+        assert not call_objection(call("QUERY", COUNT + f"books > {number}"), conversation_facts(messages)), number
+    for number in (25, 41):
+        assert "number" in call_objection(call("QUERY", COUNT + f"books > {number}"), conversation_facts(messages))
+    messages += [call("SAMPLE", "reader"), tool("id | age\n7 | 41")]
+    assert not call_objection(call("QUERY", COUNT + "age > 41"), conversation_facts(messages))
 
 
 def test_an_earlier_episode_says_nothing_of_this_one():
-    other = dict(role="user", content="How many loans?\n\nTables:\nloan\n\nSteps: 15")
+    other = opening("loan", question="How many loans?")
     facts = conversation_facts([*START, call("QUERY", "SELECT 1"), tool("1\n1"), other])
     assert not facts.has_result and not facts.calls and not facts.columns
     assert "no table" in call_objection(call("DESCRIBE", "reader"), facts)
@@ -135,13 +113,11 @@ def objections(transcripts):
     "How many calls of experts there are, and the objections to them, by whether the environment refused them."
     calls, found = Counter(), Counter()
     for messages in transcripts:
-        for i, message in enumerate(messages):
-            if message["role"] == "assistant" and message.get("tool_calls"):
-                following = messages[i + 1] if i + 1 < len(messages) else {}
+        for i, (message, following) in enumerate(zip(messages, [*messages[1:], {}])):
+            if message.get("tool_calls"):
                 was_refused = following.get("content", "").startswith("{'error'")
                 calls[was_refused] += 1
-                if call_objection(message, conversation_facts(messages[:i])):
-                    found[was_refused] += 1
+                found[was_refused] += bool(call_objection(message, conversation_facts(messages[:i])))
     return calls, found
 
 
@@ -162,17 +138,15 @@ def test_experts_on_questions_of_people_are_seldom_stopped(spider_path):
         assert found[True] > 0.9 * calls[True]
 
 
-# ---- the next likely turn
 @pytest.fixture(scope="module")
 def shipped():
-    engine, tokenizer = (NanoEngine.from_folder(NANO_WEIGHTS), NanoTokenizer(NANO_WEIGHTS / "tokenizer.json"))
-    return TurnWriter(engine, tokenizer.end), tokenizer
+    tokenizer = NanoTokenizer(NANO_WEIGHTS / "tokenizer.json")
+    return TurnWriter(NanoEngine.from_folder(NANO_WEIGHTS), tokenizer.end), NanoModel().tokens([START[0]])
 
 
 @pytest.mark.slow
 def test_other_turns_depart_at_one_token_and_go_on_as_the_model_would(shipped):
-    writer, _ = shipped
-    prompt = NanoModel().tokens([START[0]])
+    writer, prompt = shipped
     [(turn, _)] = writer.write([prompt], 60)
     others = list(writer.alternatives(prompt, turn, 10, 60))
     whole = [*turn, writer.end]
@@ -186,8 +160,7 @@ def test_other_turns_depart_at_one_token_and_go_on_as_the_model_would(shipped):
 
 
 def test_other_turns_than_one_that_was_cut_are_others(shipped):
-    writer, _ = shipped
-    prompt = NanoModel().tokens([START[0]])
+    writer, prompt = shipped
     for limit in (1, 2):
         [(turn, _)] = writer.write([prompt], limit)
         others = list(writer.alternatives(prompt, turn, 12, limit))
@@ -233,22 +206,11 @@ def test_checkpoints_are_evaluated_by_what_their_weights_write(monkeypatch):
 
 
 # ---- what the check asks of a query
-def test_comparisons_of_aggregates_can_be_left_out():
+
+
+def test_a_part_that_stands_twice_and_comparisons_of_aggregates_can_be_told():
+    for sql, wanted in cases("nano_check_repeated"):
+        assert has_repeated_part(sql) is wanted, sql
     sql = "SELECT city FROM reader WHERE age > 40 GROUP BY city HAVING COUNT(name) > 5 AND MAX(age) < 60"
     assert [test.value for test in value_tests(sql)] == [40, 5, 60]
     assert [test.value for test in value_tests(sql, aggregates=False)] == [40]
-
-
-@pytest.mark.parametrize(
-    "sql, wanted",
-    [
-        ("SELECT a, a FROM t", True),
-        ("SELECT b FROM t WHERE b = 'x' OR b = 'X'", False),
-        ("SELECT a, b FROM t WHERE x = 1 OR y = 2 OR x = 1", True),
-        ("SELECT a, COUNT(a) FROM t WHERE x = 1 AND (y = 2 OR x = 1)", False),
-        ("SELECT a FROM t UNION SELECT a FROM t", False),
-        ("SELECT a FROM t WHERE b IN (SELECT c, c FROM u)", True),
-    ],
-)
-def test_a_part_that_stands_twice(sql, wanted):
-    assert has_repeated_part(sql) is wanted

@@ -6,29 +6,14 @@ import re
 from dataclasses import replace
 from random import Random
 
-import apsw
 import pytest
 
 from sql_env import EpisodeEnv, Question, QuestionSet, load
+from sql_env.database.database import build_database
 from sql_env.nano import training as nano_training
 from sql_env.nano.engine import NANO_WEIGHTS
 from sql_env.nano.text import render_transcript
-from sql_env.nano.training import (
-    FIRST,
-    NANO,
-    _nano_rows,
-    _play_round,
-    _rename_schema,
-    _schema_names,
-    _schema_words,
-    _stage_transcripts,
-    _tokenize_transcript,
-    _untold_questions,
-    expert_transcripts,
-    nano_tokenizer,
-    new_nano,
-    world_transcripts,
-)
+from sql_env.nano.training import FIRST, NANO, nano_tokenizer, new_nano
 from sql_env.play.acts import Action
 from sql_env.training.experts import missing_mention
 from sql_env.training.recipes import Stage, right_trajectories, trajectory_messages
@@ -40,7 +25,7 @@ PIECES = ["ket", "or", "time", "last", "zu"]
 
 @pytest.fixture(scope="module")
 def transcripts():
-    return list(world_transcripts(dict.fromkeys((1, 2, 3, 4, 5), 25), seed=3))
+    return list(nano_training.world_transcripts(dict.fromkeys((1, 2, 3, 4, 5), 25), seed=3))
 
 
 def question_of(messages):
@@ -57,10 +42,9 @@ def test_names_are_replaced_everywhere_alike(transcripts):
     replaced = 0
     for seed, messages in enumerate(transcripts):
         before = copy.deepcopy(messages)
-        renamed = _rename_schema(messages, Random(seed), PIECES)
-        assert messages == before
-        assert [m["role"] for m in renamed] == [m["role"] for m in messages]
-        old, new = _schema_names(messages), _schema_names(renamed)
+        renamed = nano_training._rename_schema(messages, Random(seed), PIECES)
+        assert messages == before and [m["role"] for m in renamed] == [m["role"] for m in messages]
+        old, new = nano_training._schema_names(messages), nano_training._schema_names(renamed)
         assert len(old) == len(new)
         table = dict(zip(old, new))
         assert all(table[a] == b for a, b in zip(old, new))
@@ -73,31 +57,23 @@ def test_names_are_replaced_everywhere_alike(transcripts):
     assert replaced > 0.9 * len(transcripts)
 
 
-def test_a_word_that_nothing_tells_keeps_its_meaning(transcripts):
+def test_a_mentioned_word_is_replaced_in_the_question_too_and_one_that_nothing_tells_stays(transcripts):
     "The expert writes it and the question does not mention it: it can only be known."
-    kept = 0
+    kept = changed = 0
     for seed, messages in enumerate(transcripts):
-        question = question_of(messages).lower()
+        renamed = nano_training._rename_schema(messages, Random(seed), PIECES, share=1.0)
+        before, after = map(nano_training._schema_words, (messages, renamed))
         written = " ".join(v for _, given in calls_of(messages) for v in given.values())
-        for word in _schema_words(messages):
+        for word in before:
             is_written = re.search(rf"(?<![A-Za-z]){word}(?:s|es)?(?![A-Za-z])", written)
-            forms = f"{word}|{word.removesuffix('s')}"
-            if is_written and not re.search(rf"(?<![a-z])(?:{forms})(?:s|es)?(?![a-z])", question):
-                renamed = _rename_schema(messages, Random(seed), PIECES, share=1.0)
-                assert word in _schema_words(renamed)
+            told = rf"(?<![a-z])(?:{word}|{word.removesuffix('s')})(?:s|es)?(?![a-z])"
+            if is_written and not re.search(told, question_of(messages).lower()):
+                assert word in after
                 kept += 1
-    assert kept > 20
-
-
-def test_a_mentioned_word_is_replaced_in_the_question_too(transcripts):
-    changed = 0
-    for seed, messages in enumerate(transcripts):
-        renamed = _rename_schema(messages, Random(seed), PIECES, share=1.0)
-        left = _schema_words(messages) & _schema_words(renamed)
-        for word in _schema_words(messages) - left - set(PIECES):
+        for word in before - after - set(PIECES):
             assert not re.search(rf"(?<![a-z]){word}(?![a-z])", question_of(renamed).lower())
         changed += question_of(renamed) != question_of(messages)
-    assert changed > 0.8 * len(transcripts)
+    assert kept > 20 and changed > 0.8 * len(transcripts)
 
 
 def texts_of(rows):
@@ -111,9 +87,8 @@ def test_a_share_of_the_rows_is_renamed(monkeypatch, transcripts):
     texts = {}
     for share in (0.0, 0.5, 1.0):
         stage = Stage("few", "sft", options=dict(renamed=share))
-        rows = _nano_rows(NANO, stage, nano_tokenizer(), 5, own=transcripts[40:80])
-        texts[share] = texts_of(rows)
-    assert {len(found) for found in texts.values()} == {53}
+        texts[share] = texts_of(nano_training._nano_rows(NANO, stage, nano_tokenizer(), 5, own=transcripts[40:80]))
+        assert len(texts[share]) == 53
     for part in (slice(40), slice(40, 53)):
         kept = [sum(a == b for a, b in zip(texts[0.0][part], texts[s][part])) for s in (0.5, 1.0)]
         n = len(texts[0.0][part])
@@ -125,8 +100,8 @@ def test_own_rows_are_a_share(monkeypatch, transcripts, share):
     monkeypatch.setattr(nano_training, "_stage_transcripts", lambda *args: transcripts[:40])
     monkeypatch.setattr(nano_training, "_OWN_SHARE", share)
     stage, own = Stage("few", "sft"), transcripts[:3]
-    rows = _nano_rows(NANO, stage, nano_tokenizer(), 0)
-    found = _nano_rows(NANO, stage, nano_tokenizer(), 0, own=own)
+    rows = nano_training._nano_rows(NANO, stage, nano_tokenizer(), 0)
+    found = nano_training._nano_rows(NANO, stage, nano_tokenizer(), 0, own=own)
     added = found[len(rows) :]
     assert found[: len(rows)] == rows and len(added) == round(len(rows) * share / (1 - share))
     counts = [added.count(row) for row in rows[:3]]
@@ -136,13 +111,10 @@ def test_own_rows_are_a_share(monkeypatch, transcripts, share):
 @pytest.mark.parametrize("options, times", [({}, 1), (dict(repeat=1), 1), (dict(repeat=3), 3)])
 def test_questions_are_played_once_or_as_often_as_is_said(options, times):
     "Worlds never repeat, so only other sources do; a default of two went unnoticed."
-    made = {}
-    for source in ("bundled:train=4", "worlds:1=8"):
-        stage = Stage("x", "sft", source)
-        made[source] = list(_stage_transcripts(NANO, stage, dict(options), seed=1))
-    asked = [question_of(m) for m in made["bundled:train=4"]]
-    assert len(made["worlds:1=8"]) <= 8
-    assert 0 < len(set(asked)) <= 4 and all(asked.count(q) == times for q in asked)
+    stages = [Stage("x", "sft", source) for source in ("bundled:train=4", "worlds:1=8")]
+    bundled, worlds = (list(nano_training._stage_transcripts(NANO, stage, dict(options), seed=1)) for stage in stages)
+    asked = [question_of(m) for m in bundled]
+    assert len(worlds) <= 8 and 0 < len(set(asked)) <= 4 and all(asked.count(q) == times for q in asked)
 
 
 def test_the_first_training_is_small():
@@ -156,31 +128,18 @@ def test_the_first_training_is_small():
     assert FIRST.expected and "level 1" in FIRST.expected
 
 
-# ---- play
 def test_played_are_questions_that_name_no_column(tmp_path):
-    questions = _untold_questions(5, 60, 60, tmp_path)
-    assert {missing_mention(q) for q in questions} == {"column"}
-    assert {q.question_id for q in questions} == {
-        q.question_id
-        for level in (1, 2)
-        for q in world_set("train", level, 60, 5, tmp_path, mix=nano_training._NAMES)
-        if missing_mention(q) == "column"
-    }
-
-
-def test_imitation_can_leave_these_out(tmp_path):
-    questions = world_set("train", 1, 120, 22, tmp_path)
-    kept = {share: [question_of(t) for t in expert_transcripts(questions, keep_untold=share)] for share in (1, 0)}
-    named = [q.question_text for q in questions if missing_mention(q) != "column"]
-    assert kept[0] == named and len(named) < len(kept[1]) == len(questions)
+    questions = nano_training._untold_questions(5, 60, 60, tmp_path)
+    sets = [world_set("train", level, 60, 5, tmp_path, mix=nano_training._NAMES) for level in (1, 2)]
+    untold = {q.question_id for qs in sets for q in qs if missing_mention(q) == "column"}
+    assert {missing_mention(q) for q in questions} == {"column"} and {q.question_id for q in questions} == untold
 
 
 class Tries:
     "Plays each question in four ways: wrong, with a refused call, right by a detour, right at once."
 
     def __init__(self, questions, hopeless=()):
-        self.questions, self.hopeless = questions, hopeless
-        self.settings = {}
+        self.questions, self.hopeless, self.settings = questions, hopeless, {}
 
     def reset(self, seed):
         self.kind = seed % 4
@@ -189,12 +148,8 @@ class Tries:
         question = next(q for q in self.questions if q.question_text == observation.question)
         gold = [("QUERY", question.gold_sql), ("ANSWER", "@last")]
         table = observation.schema_info.splitlines()[-1].strip("- ")
-        ways = [
-            [("ANSWER", "nothing of the kind")],
-            [("QUERY", "SELECT nix"), *gold],
-            [("QUERY", f"SELECT COUNT(*) FROM {table}"), *gold],
-            gold,
-        ]
+        detour = [("QUERY", f"SELECT COUNT(*) FROM {table}"), *gold]
+        ways = [[("ANSWER", "nothing of the kind")], [("QUERY", "SELECT nix"), *gold], detour, gold]
         kind = self.kind % 2 if question.question_id in self.hopeless else self.kind
         return Action(*ways[kind][observation.step_count])
 
@@ -213,7 +168,7 @@ def test_one_short_right_episode_of_a_question_is_kept_and_none_with_an_error():
 def test_what_is_kept_reads_as_what_the_expert_plays(tmp_path):
     "A model's episode and the expert's, with the same calls, are the same text."
     questions = world_set("train", 1, 6, 3, tmp_path)[1:2]
-    [theirs] = expert_transcripts(questions, seed=1, budgets=(15, 15))
+    [theirs] = nano_training.expert_transcripts(questions, seed=1, budgets=(15, 15))
     assert "'error'" not in str(theirs)
     actions = [(name.upper(), *given.values()) for name, given in calls_of(theirs)]
 
@@ -229,11 +184,9 @@ def test_what_is_kept_reads_as_what_the_expert_plays(tmp_path):
 
 def small():
     "A recipe whose first stage copies, and whose second one plays."
-    play = dict(level_1=40, level_2=40)
-    stages = (
-        Stage("copy", "sft", options=dict(copy=20)),
-        Stage("play", "expert_iteration", "worlds:1=12", options=dict(play=play, keep_untold=0.0)),
-    )
+    options = dict(play=dict(level_1=40, level_2=40), keep_untold=0.0)
+    second = Stage("play", "expert_iteration", "worlds:1=12", options=options)
+    stages = Stage("copy", "sft", options=dict(copy=20)), second
     return replace(NANO, stages=stages, model=lambda seed: new_nano(seed, width=64))
 
 
@@ -267,7 +220,7 @@ def test_a_stage_imitates_what_its_model_got_right(transcripts, tmp_path, monkey
     kept = json.loads((tmp_path / "play" / "own_transcripts.json").read_text(encoding="utf-8"))
     assert kept == transcripts[:2]
     pieces = [render_transcript(messages) for messages in transcripts[:2]]
-    mine = set(texts_of(_tokenize_transcript(p, nano_tokenizer()) for p in pieces))
+    mine = set(texts_of(nano_training._tokenize_transcript(p, nano_tokenizer()) for p in pieces))
     assert mine & set(learned[1]) and len(learned[1]) > 8
 
 
@@ -285,20 +238,18 @@ def test_a_round_plays_with_the_weights_that_it_got(monkeypatch):
     monkeypatch.setattr(nano_training, "right_trajectories", own)
     monkeypatch.setattr(nano_training, "_PLAYED_AT_ONCE", 60)
     stage, (model, tokenizer) = small().stages[1], new_nano(3, width=64)
-    assert not list(_play_round(NANO, stage, model, tokenizer, 7))
+    assert not list(nano_training._play_round(NANO, stage, model, tokenizer, 7))
     weights = model.get_input_embeddings().weight.detach().numpy()
     assert len(seen) == len({seed for seed, *_ in seen}) == 2
     assert all((w == weights).all() and 6 <= budget <= 20 for _, budget, w in seen)
     seen.clear()
-    list(_play_round(NANO, replace(stage, share=0.5), model, tokenizer, 7))
+    list(nano_training._play_round(NANO, replace(stage, share=0.5), model, tokenizer, 7))
     assert len(seen) == 1
 
 
 def test_a_query_names_a_table_that_sql_could_misread(tmp_path):
     path = tmp_path / "shop.sqlite"
-    con = apsw.Connection(str(path))
-    con.execute('CREATE TABLE "order" ("paid on" TEXT); INSERT INTO "order" VALUES (\'May\')')
-    con.close()
+    build_database(path, 'CREATE TABLE "order" ("paid on" TEXT)', {"order": [("May",)]})
     about = dict(gold_sql='SELECT 1 FROM "order"', gold_answer=((1,),), tables_involved=("order",))
     env = nano_training._NumberedSQLEnv(QuestionSet([Question("q", "When?", "shop", **about)], {"shop": path}))
     env.reset(question_id="q")

@@ -10,42 +10,23 @@ from tables import cases
 
 from sql_env import EpisodeEnv, load
 from sql_env.integrations.trl import prompt_rows
-from sql_env.nano.text import (
-    MARKS,
-    NAME_TOKENS,
-    VALUE_TOKENS,
-    NumberedNames,
-    _mention_marks,
-    parse_written,
-    render_transcript,
-)
+from sql_env.nano import text as nano_text
+from sql_env.nano.text import MARKS, NumberedNames, render_transcript
 from sql_env.nano.training import _NumberedSQLEnv, world_transcripts
 from sql_env.play.chat import episode_messages
 from sql_env.play.session import ToolError
 from sql_env.sql.text import quote_identifier
 
-OPENING = "How many?\n\nTables:\n{}\n\nSteps: 9"
+OPENING = "{}\n\nTables:\n{}\n\nSteps: 9"
 
 
-def shown(*names):
+def shown(*names, question="How many?"):
     numbered = NumberedNames()
-    numbered.opening(OPENING.format("\n".join(names)))
+    numbered.opening(OPENING.format(question, "\n".join(names)))
     return numbered
 
 
-@pytest.mark.parametrize(
-    ("line", "wanted"),
-    [
-        ("Song_Name VARCHAR(20)", "song name{} TEXT"),
-        ("id INT, primary key", "id{} INTEGER, primary key"),
-        ("Free Meal (K-12) double: share of all", "free meal k 12{} REAL"),
-        ("FeeEUR real", "fee{} REAL"),
-        ("born DATE", "born{} TEXT"),
-        ("singer_id int(11), references singer.singer_id", "singer id{} INTEGER, references {}.{}"),
-        ("no_type", "no_type"),
-        ("... cut after 600 characters", "... cut after 600 characters"),
-    ],
-)
+@pytest.mark.parametrize(("line", "wanted"), cases("nano_text_columns"))
 def test_a_column_is_shown_by_its_words_its_token_and_a_simple_type(line, wanted):
     names = shown("singer")
     singer = names.tokens["singer"]
@@ -57,23 +38,14 @@ def test_a_column_is_shown_by_its_words_its_token_and_a_simple_type(line, wanted
 
 def test_a_name_keeps_its_token_and_the_sixty_fifth_is_spelled():
     names = shown(*(f"t{i}" for i in range(70)))
-    assert sorted(names.tokens.values()) == sorted(NAME_TOKENS)
+    assert sorted(names.tokens.values()) == sorted(nano_text.NAME_TOKENS)
     assert names.numbered("SELECT a FROM t64") == "SELECT a FROM t64"
     before = dict(names.tokens)
-    names.opening(OPENING.format("t3"))
+    names.opening(OPENING.format("How many?", "t3"))
     assert names.tokens == before
 
 
-@pytest.mark.parametrize(
-    ("sql", "spelled"),
-    [
-        ("SELECT 'song' FROM song", "SELECT 'song' FROM {song}"),
-        ("SELECT song(1), song FROM x", "SELECT song(1), {song} FROM x"),
-        ('SELECT "Top Song" FROM [Top Song]', "SELECT {Top Song} FROM {Top Song}"),
-        ("SELECT a ORDER BY order", "SELECT a ORDER BY order"),
-        ("SELECT songs, a.song", "SELECT songs, a.{song}"),
-    ],
-)
+@pytest.mark.parametrize(("sql", "spelled"), cases("nano_text_numbered"))
 def test_names_are_numbered_outside_texts_and_calls(sql, spelled):
     names = shown("song", "Top Song", "order")
     assert names.numbered(sql) == re.sub(r"\{(.*?)\}", lambda m: names.tokens[m[1]], spelled)
@@ -86,7 +58,7 @@ _TEXTS = st.lists(st.text(st.sampled_from("aB1 '"), max_size=5), max_size=3)
 @given(names=_NAMES, texts=_TEXTS)
 def test_sql_survives_numbering(names, texts):
     numbered = shown(*(n.strip() or "x" for n in names))
-    numbered.values = dict(zip(dict.fromkeys(texts), VALUE_TOKENS))
+    numbered.values = dict(zip(dict.fromkeys(texts), nano_text.VALUE_TOKENS))
     parts = [quote_identifier(name) for name in numbered.tokens]
     parts += ["'" + text.replace("'", "''") + "'" for text in texts]
     sql = "SELECT " + ", ".join(parts)
@@ -98,12 +70,12 @@ def test_sql_survives_numbering(names, texts):
 def test_a_token_inside_a_text_is_a_name_and_an_unknown_one_stays():
     names = shown("song title")
     token = names.tokens["song title"]
-    other = next(t for t in NAME_TOKENS if t != token)
-    written = f"<query sql>SELECT {token}, '{token}', {other}"
-    call = parse_written(written, names)["tool_calls"][0]["function"]
-    assert call["arguments"]["sql"] == f"SELECT \"song title\", 'song title', {other}"
-    call = parse_written(f"<describe table_name>{token}", names)["tool_calls"][0]["function"]
-    assert call["arguments"]["table_name"] == "song title"
+    other = next(t for t in nano_text.NAME_TOKENS if t != token)
+    for written, key, read in (
+        (f"<query sql>SELECT {token}, '{token}', {other}", "sql", f"SELECT \"song title\", 'song title', {other}"),
+        (f"<describe table_name>{token}", "table_name", "song title"),
+    ):
+        assert nano_text.parse_written(written, names)["tool_calls"][0]["function"]["arguments"][key] == read
 
 
 def test_calls_of_transcripts_are_read_back_as_they_were():
@@ -114,7 +86,7 @@ def test_calls_of_transcripts_are_read_back_as_they_were():
             names = NumberedNames()
             render_transcript(messages[:i], names)
             piece = render_transcript(messages[: i + 1], NumberedNames())[-1].text
-            call = parse_written(piece.removesuffix("<|end|>"), names)["tool_calls"][0]
+            call = nano_text.parse_written(piece.removesuffix("<|end|>"), names)["tool_calls"][0]
             arguments = message["tool_calls"][0]["function"]["arguments"]
             assert str(call["function"]["arguments"]) == str(json.loads(arguments))
 
@@ -138,73 +110,32 @@ def test_play_reads_what_the_policy_reads():
         env._close()
 
 
-@pytest.mark.parametrize(
-    ("question", "marks"),
-    [
-        ("What is the number of wins of clubs?", {"number_of_wins": " @1", "clubs": " @2"}),
-        ("Wins by company and box", {"win": " @1", "companies": " @2", "boxes": " @3"}),
-        ("How old is the air port code?", {"AirportCode": " @1", "age": ""}),
-        ("Which number of wins", {"number_of_wins": " @1", "wins": " ~", "number": " ~"}),
-        ("A list of songs", {"song_title": " ~", "first_song_title": "", "%": ""}),
-        ("a b c d e f g h i j", {name: f" @{min(i, 9)}" for i, name in enumerate("abcdefghij", 1)}),
-        ("", {"id": ""}),
-    ],
-)
+@pytest.mark.parametrize(("question", "marks"), cases("nano_text_marks"))
 def test_a_mark_says_whether_and_where_the_question_has_a_name(question, marks):
-    assert _mention_marks(question, list(marks)) == list(marks.values())
-
-
-def test_a_first_word_of_all_names_is_not_asked_for():
-    names = ["tbl_loan", "tbl_book", "tbl_"]
-    assert _mention_marks("How many loans of a book?", names[:2]) == [" @1", " @2"]
-    assert _mention_marks("How many loans of a book?", names) == [" ~", " ~", ""]
-    assert _mention_marks("How many tbl loans?", ["tbl_loan"]) == [" @1"]
-
-
-def test_a_unit_at_the_end_of_a_name_is_not_asked_for():
-    names = ["fee_eur", "min", "waiting_time_min", "minutes_left"]
-    assert _mention_marks("Which fee and waiting time?", names) == [" @1", "", " @2", ""]
-    assert _mention_marks("The fee in euros, 5 min?", names) == [" @1", " @2", "", ""]
+    assert nano_text._mention_marks(question, list(marks)) == list(marks.values())
 
 
 @pytest.mark.parametrize(("question", "values"), cases("nano_text_values_are_what_is_quoted", list))
 def test_values_are_what_is_quoted_or_has_capital_letters(question, values):
     names = NumberedNames()
-    opening = names.opening(f"{question}\n\nTables:\nt\n\nSteps: 9")
+    opening = names.opening(OPENING.format(question, "t"))
     values = values.split("|") if isinstance(values, str) else values
     assert list(names.values) == values
-    lines = [value + token for value, token in zip(values, VALUE_TOKENS)]
-    shown = "\n\nValues:\n" + "\n".join(lines) if values else ""
-    assert opening == f"{question}\n\nTables:\nt{names.tokens['t']}{shown}\n\nSteps: 9"
+    lines = "".join(f"\n{value}{token}" for value, token in zip(values, nano_text.VALUE_TOKENS))
+    told = f"t{names.tokens['t']}" + (f"\n\nValues:{lines}" if values else "")
+    assert opening == OPENING.format(question, told)
 
 
-@pytest.mark.parametrize(
-    ("question", "restated"),
-    [
-        ("Age and wins of Bo Berg's club, the club's name?", "{age} and {wins} of <|v1|>'s {club}, the {club}'s name?"),
-        ("Clubs by year of birth: Which club?", "{club} by {year_of_birth}: Which {club}?"),
-        ("Average win, losses", "Average {wins}, losses"),
-        ("A Club Cup", "A <|v1|>"),
-    ],
-)
+@pytest.mark.parametrize(("question", "restated"), cases("nano_text_restated"))
 def test_a_description_ends_with_the_question_in_tokens(question, restated):
-    names = NumberedNames()
-    names.opening(f"{question}\n\nTables:\nclub\n\nSteps: 9")
+    names = shown("club", question=question)
     text = names.result("club: 2 rows\nage INT\nwins INT\nyear_of_birth INT\nyear INT")
     assert text.rpartition("\n")[2] == restated.format(**names.tokens)
 
 
-@pytest.mark.parametrize(
-    ("sql", "numbered"),
-    [
-        ("SELECT 1 WHERE a = 'Bo O''Hara' OR b = 'Oslo'", "SELECT 1 WHERE a = '<|v1|>' OR b = '<|v2|>'"),
-        ("SELECT 1 WHERE a LIKE '%Oslo%'", "SELECT 1 WHERE a LIKE '%<|v2|>%'"),
-        ("SELECT 1 WHERE a = 'oslo' OR a = 'Oslo Cup'", "SELECT 1 WHERE a = 'oslo' OR a = 'Oslo Cup'"),
-    ],
-)
+@pytest.mark.parametrize(("sql", "numbered"), cases("nano_text_values_in_sql"))
 def test_a_text_that_is_a_value_is_written_by_its_token(sql, numbered):
-    names = NumberedNames()
-    names.opening("Is Bo O'Hara in Oslo?\n\nTables:\nt\n\nSteps: 9")
+    names = shown("t", question="Is Bo O'Hara in Oslo?")
     assert names.numbered(sql) == numbered
     assert names.spelled(numbered, in_sql=True) == sql
     assert names.spelled("<|v1|> of <|v9|>") == "Bo O'Hara of <|v9|>"
@@ -212,14 +143,14 @@ def test_a_text_that_is_a_value_is_written_by_its_token(sql, numbered):
 
 @given(question=st.text(st.sampled_from("ab s_")), names=st.lists(st.text(st.sampled_from("ab s_")), max_size=8))
 def test_places_are_counted_from_one_without_a_gap(question, names):
-    found = set(_mention_marks(question, names)) - {"", " ~"}
+    found = set(nano_text._mention_marks(question, names)) - {"", " ~"}
     assert found == set(MARKS[: len(found)])
 
 
 def test_a_refused_call_is_not_learned_whatever_columns_are_called():
     tool = dict(role="tool", content="log: 2 rows\nerror TEXT")
     call = dict(function=dict(name="query", arguments=dict(sql="SELECT eror FROM log")))
-    asked = dict(role="user", content=OPENING.format("log"))
+    asked = dict(role="user", content=OPENING.format("How many?", "log"))
     refusal = dict(role="tool", content="{'error': 'no such column: eror. Did you mean error?'}")
     written = dict(role="assistant", content="", tool_calls=[call])
     pieces = render_transcript([asked, tool, written, refusal])

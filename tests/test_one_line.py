@@ -40,12 +40,9 @@ def questions():
     return load("bundled", split="test")
 
 
-def test_the_page_has_a_line_for_each_tool():
+def test_the_page_has_a_line_for_each_tool_and_what_was_measured_is_told():
     assert list(LINES) == "TRL OpenEnv Harbor verifiers Inspect SkyRL Gymnasium".split()
-
-
-def test_pairs_of_extras_that_cannot_be_are_told():
-    "The matrix is of today's extras, and the page names each pair that it refuses."
+    # The matrix is of today's extras, and the page names each pair that it refuses
     matrix = json.loads((ROOT / "benchmarks/extras_pairs.json").read_text())
     settings = (ROOT / "settings.ini").read_text()
     extras = set(re.findall(r"^(\w+)_requirements", settings, re.M)) - {"dev"}
@@ -60,12 +57,8 @@ def test_pairs_of_extras_that_cannot_be_are_told():
     left = [pair for pair in matrix["refused"] if "vllm" not in pair]
     assert len(installed["together"]) == matrix["pairs"] - of_vllm - len(left)
     assert f"{len(installed['together'])} pairs run" in told
-
-
-def test_what_others_tools_found_is_told():
-    "The page has the figures of the files; gold is always paid, and robust pays nothing else."
+    # The page has the figures of the files; gold is always paid, and robust pays nothing else
     found = json.loads((ROOT / "benchmarks/graders.json").read_text())
-    text = "".join(line for cell in PAGE["cells"] for line in cell["source"])
     for part, paid in (("verifiers_robust", 0), ("verifiers", 2), ("inspect", 0), ("inspect_value", 2)):
         rows = found[part]["found"]
         rows = rows if isinstance(rows, list) else rows["with_calls"]
@@ -115,11 +108,8 @@ def test_openenv(questions):
             call = next(left, None)
             return harness.ModelStepResult(llm.LLMResponse("", [llm.ToolCall("1", *call)] if call else []))
 
-        rollout = harness.build_harness_rollout_func(
-            session_factory=factory,
-            harness_adapter=harness.MCPHarnessAdapter(),
-            model_step_builder=lambda trainer, session: say,
-        )
+        played = dict(session_factory=factory, harness_adapter=harness.MCPHarnessAdapter())
+        rollout = harness.build_harness_rollout_func(**played, model_step_builder=lambda trainer, session: say)
         played = rollout([dict(question_id=question.question_id)], None)
         return played["env_reward"][0], played["verify_metrics"][0]
 
@@ -287,9 +277,8 @@ def test_inspect(tmp_path):
         line = LINES["Inspect"][1].replace("openai/gpt-5-mini", "openai/m")
         line += f" -M responses_api=false --model-base-url {server.url} --log-dir . --limit 1"
         line += " -T budget=2 -T verify=robust -T actions=abstain --display none --log-format json"
-        done = subprocess.run(
-            shlex.split(line), cwd=tmp_path, env=env | dict(OPENAI_API_KEY="none"), capture_output=True, text=True
-        )
+        env |= dict(OPENAI_API_KEY="none")
+        done = subprocess.run(shlex.split(line), cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     [log] = [json.loads(p.read_text()) for p in tmp_path.glob("*.json")]
     assert log["eval"]["task"] == "sql_env/bundled"
@@ -304,10 +293,10 @@ def test_skyrl(questions):
     env = skyrl_gym.make("sql_env", env_config={}, extras=row)
     messages, _ = env.init([])
     assert questions[0].question_text in messages[-1]["content"]
-    call = dict(name="query", arguments=dict(sql=questions[0].gold_sql))
-    env.step(f"<tool_call>\n{json.dumps(call)}\n</tool_call>")
-    call = dict(name="answer", arguments=dict(value="@last"))
-    assert env.step(f"<tool_call>\n{json.dumps(call)}\n</tool_call>")["reward"] == 1
+    for name, arguments in (("query", dict(sql=questions[0].gold_sql)), ("answer", dict(value="@last"))):
+        call = json.dumps(dict(name=name, arguments=arguments))
+        last = env.step(f"<tool_call>\n{call}\n</tool_call>")
+    assert last["reward"] == 1
 
 
 def test_gymnasium(questions):

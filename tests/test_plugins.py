@@ -45,25 +45,20 @@ def test_nothing_is_known_without_the_package():
         read_settings(dict(verify="frugal"))
 
 
-def test_the_package_is_found_by_its_entry_points(stranger):
+def test_the_package_is_found_by_its_entry_points_and_what_can_be_chosen_names_it(stranger, monkeypatch):
     assert "harbour" in names("sources") and "frugal" in names("verdicts")
     assert find("actions", "peek") is find_act("PEEK") is find_act("peek")
     assert [judge.name for judge in judge_chain("frugal")] == ["value", "frugal"]
     assert _find_judge("frugal").needs == ("value",)
     with pytest.raises(LookupError, match="known are: .*peek"):
         find("actions", "dance")
-
-
-def test_what_can_be_chosen_names_the_package(stranger):
     with pytest.raises(ValueError, match="no action 'DANCE'.*PEEK"):
         allowed_actions("dance")
     with pytest.raises(ValueError, match="no way to verify 'pretty'.*frugal"):
         read_settings(dict(verify="pretty"))
-
-
-def test_an_action_of_an_unknown_kind_is_told(stranger, monkeypatch):
     import stranger as module
 
+    find_act.cache_clear()
     monkeypatch.setattr(module, "PEEK", module.PEEK._replace(gives="nonsense"))
     with pytest.raises(ValueError, match="PEEK gives 'nonsense'"):
         allowed_actions("peek")
@@ -80,21 +75,15 @@ def test_steps_count_the_answer_whenever_a_judge_asks(questions, monkeypatch, ve
     assert episode.judged("frugal") and seen == [3]
 
 
-def test_all_that_an_action_reads_from_lists_the_tables(questions):
+def test_its_source_is_loaded_as_any_other_and_its_verdict_is_paid(questions):
     from sql_env.database import Database
     from sql_env.database.writing import WritableCopy
 
     database = Database(questions.databases["harbour"])
     sources = database, database.brief, WritableCopy(database, ["ship"])
     assert [[t.name for t in s.infos] for s in sources] == [["ship"]] * 3
-
-
-def test_its_source_is_loaded_as_any_other(questions):
     assert [q.gold_answer for q in questions] == [((3,),), ((2,),)]
     assert not questions.quarantined and questions[0].tables_involved == ("ship",)
-
-
-def test_its_verdict_is_paid(questions):
     env = EpisodeEnv(questions, verify="frugal")
     last, episode = played(env)
     assert last.reward == 1 and {*episode.verdicts} == {"value", "frugal"}
@@ -104,7 +93,7 @@ def test_its_verdict_is_paid(questions):
     assert (verdict.correct, verdict.reason, verdict.blame) == (False, "wasteful", "model")
 
 
-def test_its_action_is_an_action_like_the_others(questions):
+def test_its_action_is_an_action_like_the_others_and_a_tool_of_models(questions):
     env = EpisodeEnv(questions, actions="peek", schema_level="none")
     assert env.actions == (*ACTIONS, "PEEK")
     first = env.reset(question_id="harbour-PT")
@@ -119,9 +108,6 @@ def test_its_action_is_an_action_like_the_others(questions):
         env.reset()
         assert ("PEEK" in env.step("DANCE", "").error) == bool(actions)
         assert ("unknown_action" in env.step("PEEK", "ship").error) != bool(actions)
-
-
-def test_models_get_it_as_a_tool(questions):
     env = EpisodeEnv(questions, actions="peek")
     session = Session(env)
     system, _ = session.begin("harbour-NO")
@@ -134,7 +120,7 @@ def test_models_get_it_as_a_tool(questions):
         parse_tool_call(dict(name="peek", arguments={}), ACTIONS)
 
 
-def test_faces_offer_it(questions):
+def test_trl_offers_it_with_the_schemas_of_transformers(questions, stranger):
     from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
 
     env = SQLEnvTRL(questions, actions="peek")
@@ -142,6 +128,10 @@ def test_faces_offer_it(questions):
     assert env.peek(table_name="ship") == TABLE and "Name of the table." in env.peek.__doc__
     assert type(env) is type(SQLEnvTRL(questions, actions=["PEEK"]))
     assert "peek at a row" in prompt_rows(questions, actions="peek")[0]["prompt"][0]["content"]
+    transformers = pytest.importorskip("transformers.utils")
+    tools = {schema["function"]["name"]: schema for schema in tool_schemas(allowed_actions("peek"))}
+    for name, schema in tools.items():
+        assert transformers.get_json_schema(getattr(env, name)) == schema
 
 
 def test_a_server_tells_of_it(questions):
@@ -154,16 +144,6 @@ def test_a_server_tells_of_it(questions):
     env = SQLEnvironment(questions, actions="peek", verify="frugal")
     env.reset(question_id="harbour-NO")
     assert env.step(action_model(("PEEK",))(action_type="PEEK", argument="ship")).result == TABLE
-
-
-def test_schemas_are_those_of_transformers(stranger):
-    transformers = pytest.importorskip("transformers.utils")
-    from sql_env.integrations.trl import SQLEnvTRL
-
-    tools = {schema["function"]["name"]: schema for schema in tool_schemas(allowed_actions("peek"))}
-    env = SQLEnvTRL(load("harbour"), actions="peek")
-    for name, schema in tools.items():
-        assert transformers.get_json_schema(getattr(env, name)) == schema
 
 
 def test_the_core_scans_no_packages_for_what_it_has():

@@ -14,18 +14,8 @@ from sql_env.database.database import Database, build_database
 from sql_env.grading.answers import format_rows
 from sql_env.play import ACTIONS, Action, Episode, Observation
 from sql_env.play.acts import SCHEMA_LEVELS
-from sql_env.policies.baselines import (
-    HACKS,
-    GreedyPolicy,
-    OraclePolicy,
-    Policy,
-    RandomPolicy,
-    ScriptedPolicy,
-    answer_from_result,
-    most_frequent_answer,
-    parse_schema_info,
-    play_episode,
-)
+from sql_env.policies import GreedyPolicy, OraclePolicy, RandomPolicy, ScriptedPolicy, play_episode
+from sql_env.policies.baselines import HACKS, Policy, answer_from_result, most_frequent_answer, parse_schema_info
 from sql_env.sql.text import quote_identifier
 
 
@@ -35,14 +25,24 @@ def spider(spider_path):
 
 
 def everyone():
-    return [
-        RandomPolicy(3),
-        OraclePolicy(bundled()),
-        ScriptedPolicy([("DESCRIBE", "x"), ("ANSWER", "1")]),
-        GreedyPolicy(),
-        *HACKS,
-        most_frequent_answer(bundled()),
-    ]
+    scripted = ScriptedPolicy([("DESCRIBE", "x"), ("ANSWER", "1")])
+    played = [RandomPolicy(3), OraclePolicy(bundled()), scripted, GreedyPolicy()]
+    return [*played, *HACKS, most_frequent_answer(bundled())]
+
+
+def asked(gold=((1,),), sql="SELECT 1", text="?"):
+    return Question("q", text, "a", sql, gold)
+
+
+def opened(path, schema, rows=()):
+    return Database(build_database(path / "a.sqlite", schema, dict(rows)))
+
+
+def playing(policy, question, database, **options):
+    "The episode of a policy."
+    episode = Episode(question, database, **options)
+    play_episode(episode, policy, episode.reset())
+    return episode
 
 
 def record(env, policy, seed=0, **reset):
@@ -56,7 +56,6 @@ def record(env, policy, seed=0, **reset):
     return taken, o
 
 
-# ---- the protocol
 @pytest.mark.parametrize("policy", everyone(), ids=lambda p: p.name)
 def test_every_policy_keeps_the_protocol(policy):
     assert isinstance(policy, Policy) and isinstance(policy.name, str) and policy.name
@@ -67,46 +66,34 @@ def test_every_policy_keeps_the_protocol(policy):
         assert o.done and len(taken) == o.step_count <= 15
 
 
-def test_names_are_unique():
+def test_names_are_unique_and_the_hacks_those_that_were_planned():
     names = [p.name for p in everyone()]
-    assert len(set(names)) == len(names)
+    assert len(set(names)) == len(names) and names[-1] == "most frequent answer"
+    planned = "do nothing, empty, constant, row count, select 1, repeat describe, oscillate, delete, dump catalog"
+    for name in (*planned.split(", "), "select all"):
+        assert any(h.name.startswith(name) for h in HACKS), name
 
 
-def test_play_stops_when_done():
-    env = EpisodeEnv(bundled())
-    o = play_episode(env, ScriptedPolicy([("DESCRIBE", "x")]), env.reset(seed=0))
-    assert o.done and o.step_count == 15
+def test_a_scripted_policy_plays_its_list_and_repeats_the_last_until_the_end():
+    script = [("DESCRIBE", "a"), ("QUERY", "SELECT 1"), ("SAMPLE", "b")]
+    env = EpisodeEnv(bundled(), budget=5)
+    taken, o = record(env, ScriptedPolicy(script), seed=1)
+    assert taken == [*script, script[-1], script[-1]]
+    assert record(env, ScriptedPolicy(script), seed=2)[0] == taken
     assert play_episode(env, None, o) is o, "an episode that is over is not played"
 
 
-def test_a_scripted_policy_plays_its_list_and_repeats_the_last():
-    script = [("DESCRIBE", "a"), ("QUERY", "SELECT 1"), ("SAMPLE", "b")]
-    env = EpisodeEnv(bundled(), budget=5)
-    taken, _ = record(env, ScriptedPolicy(script), seed=1)
-    assert taken == [*script, script[-1], script[-1]]
-    assert record(env, ScriptedPolicy(script), seed=2)[0] == taken
+def test_random_policy_depends_on_its_seeds_and_not_on_what_it_played_before():
+    env, ids = EpisodeEnv(bundled()), [(i, q.question_id) for i, q in enumerate(bundled().sample(30, 6))]
 
-
-# ---- random
-def test_random_policy_is_determined_by_its_seeds():
-    env = EpisodeEnv(bundled())
-    ids = [q.question_id for q in bundled().sample(25, 4)]
-
-    def run(seed):
+    def run(seed, ids=ids):
         policy = RandomPolicy(seed)
-        return [record(env, policy, seed=i, question_id=k)[0] for i, k in enumerate(ids)]
+        return {i: record(env, policy, seed=i, question_id=k)[0] for i, k in ids}
 
-    assert run(1) == run(1)
-    assert sum(a != b for a, b in zip(run(1), run(2))) > 20
-
-
-def test_random_policy_does_not_depend_on_what_it_played_before():
-    env, policy = EpisodeEnv(bundled()), RandomPolicy(9)
-    ids = [(i, q.question_id) for i, q in enumerate(bundled().sample(30, 6))]
-    forth = {i: record(env, policy, seed=i, question_id=k)[0] for i, k in ids}
-    back = {i: record(env, policy, seed=i, question_id=k)[0] for i, k in reversed(ids)}
     alone = {i: record(EpisodeEnv(bundled()), RandomPolicy(9), seed=i, question_id=k)[0] for i, k in ids}
-    assert forth == back == alone
+    assert run(9) == run(9, ids[::-1]) == alone
+    other = run(2)
+    assert sum(alone[i] != other[i] for i in alone) > 24
 
 
 def test_random_policy_uses_every_action_and_answers_what_it_saw():
@@ -128,7 +115,6 @@ def test_random_policy_forgets_when_a_new_episode_begins_without_reset():
         play_episode(env, policy, env.step("SAMPLE", next(iter(parse_schema_info(o.schema_info)))))
 
 
-# ---- the oracle
 def assert_oracle_gets_all(questions, budget, level):
     environment = EpisodeEnv(questions, budget=budget, schema_level=level)
     result = evaluate(environment, OraclePolicy(questions), progress=False)
@@ -137,29 +123,18 @@ def assert_oracle_gets_all(questions, budget, level):
     assert result.grounded_rate == 1, "from what was observed only"
 
 
-MATRIX = [(budget, level) for budget in (15, 3, 2) for level in SCHEMA_LEVELS]
+@pytest.mark.parametrize("n", [48, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("budget, level", [(budget, level) for budget in (15, 3, 2) for level in SCHEMA_LEVELS])
+def test_oracle_gets_bundled_questions_in_any_setting(budget, level, n):
+    assert_oracle_gets_all(bundled().sample(n, budget) if n else bundled(), budget, level)
 
 
-@pytest.mark.parametrize("budget, level", MATRIX)
-def test_oracle_gets_some_questions_in_any_setting(budget, level):
-    assert_oracle_gets_all(bundled().sample(48, budget), budget, level)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("budget, level", MATRIX)
-def test_oracle_gets_every_bundled_question_in_any_setting(budget, level):
-    assert_oracle_gets_all(bundled(), budget, level)
-
-
-def test_oracle_cannot_answer_with_a_single_step():
+def test_oracle_cannot_answer_with_a_single_step_and_may_describe_fewer_or_more_tables():
     result = evaluate(EpisodeEnv(bundled(), budget=1), OraclePolicy(bundled()), 60, progress=False)
     assert result.n_completed == 60 and result.success_rate == 0
-
-
-@pytest.mark.parametrize("describe_first", [0, 1, 5])
-def test_oracle_may_describe_fewer_or_more_tables(describe_first):
-    policy = OraclePolicy(bundled(), describe_first)
-    assert evaluate(bundled(), policy, 60, progress=False).success_rate == 1
+    for describe_first in (0, 1, 5):
+        policy = OraclePolicy(bundled(), describe_first)
+        assert evaluate(bundled(), policy, 60, progress=False).success_rate == 1
 
 
 @pytest.mark.slow
@@ -171,38 +146,23 @@ def test_oracle_gets_every_runnable_question_of_spider_dev(spider, budget):
 
 def test_oracle_answers_from_what_it_saw(tmp_path):
     "On a database whose data changed it gives the new value, not the gold one."
-    path = build_database(tmp_path / "a.sqlite", "CREATE TABLE t(x)", {"t": [(1,), (2,)]})
-    q = Question("q", "How many?", "a", "SELECT count(*) FROM t", ((77,),))
-    episode = Episode(q, Database(path))
-    o = episode.reset()
-    play_episode(episode, OraclePolicy([q]), o)
+    q = asked(((77,),), "SELECT count(*) FROM t", "How many?")
+    episode = playing(OraclePolicy([q]), q, opened(tmp_path, "CREATE TABLE t(x)", {"t": [(1,), (2,)]}))
     assert episode.turns[-1].action == ("ANSWER", "2") and not episode.verdict.correct
 
 
 def test_oracle_finds_the_right_one_of_two_equal_questions(tmp_path):
-    one = Question("a", "How many?", "a", "SELECT count(*) FROM apple", ((1,),))
-    two = Question("b", "How many?", "b", "SELECT count(*) FROM pear", ((2,),))
-    for q, table, rows in ((one, "apple", 1), (two, "pear", 2)):
-        episode = Episode(
-            q,
-            Database(build_database(tmp_path / f"{table}.sqlite", f"CREATE TABLE {table}(x)", {table: [(1,)] * rows})),
-        )
-        play_episode(episode, OraclePolicy([one, two]), episode.reset())
-        assert episode.verdict.correct
+    sql = "SELECT count(*) FROM "
+    both = [
+        Question("a", "How many?", "a", sql + "apple", ((1,),)),
+        Question("b", "How many?", "b", sql + "pear", ((2,),)),
+    ]
+    for n, (q, table) in enumerate(zip(both, ("apple", "pear")), 1):
+        db = Database(build_database(tmp_path / f"{n}.sqlite", f"CREATE TABLE {table}(x)", {table: [(1,)] * n}))
+        assert playing(OraclePolicy(both), q, db).verdict.correct
 
 
-@pytest.mark.parametrize(
-    "result, answer",
-    [
-        ("n\n3", "3"),
-        ("a | b\n1 | x\n2 | y", "1 | x\n2 | y"),
-        ("n\n(no rows)", "[]"),
-        ("", "@last"),
-        ("n", "@last"),
-        ("n\n1\n... 25 rows, 20 shown", "@last"),
-        ("n\nlong text... (900 characters)", "@last"),
-    ],
-)
+@pytest.mark.parametrize("result, answer", cases("policies_results"))
 def test_reading_a_result(result, answer):
     assert answer_from_result(result) == answer
 
@@ -210,14 +170,11 @@ def test_reading_a_result(result, answer):
 @pytest.mark.parametrize("rows", cases("policies_oracle_reads_awkward_values"))
 def test_oracle_reads_awkward_values(tmp_path, rows):
     columns = ", ".join(f"c{i}" for i in range(len(rows[0])))
-    db = Database(build_database(tmp_path / "a.sqlite", f"CREATE TABLE t({columns})", {"t": rows}))
-    q = Question("q", "What?", "a", "SELECT * FROM t", tuple(rows))
-    episode = Episode(q, db)
-    play_episode(episode, OraclePolicy([q]), episode.reset())
+    q = asked(tuple(rows), "SELECT * FROM t", "What?")
+    episode = playing(OraclePolicy([q]), q, opened(tmp_path, f"CREATE TABLE t({columns})", {"t": rows}))
     assert episode.verdict.correct and episode.grounded, episode.turns
 
 
-# ---- reward-hacking baselines
 @pytest.mark.slow
 def test_no_hack_earns_more_than_one_percent_on_bundled():
     floor = hack_floor(bundled())
@@ -225,69 +182,45 @@ def test_no_hack_earns_more_than_one_percent_on_bundled():
     assert max(floor.values()) <= 0.01, {k: v for k, v in floor.items() if v > 0.01}
 
 
-def test_the_hacks_are_those_that_were_planned():
-    names = (
-        "do nothing, empty, constant, row count, select 1, repeat describe, oscillate, delete, dump catalog, select all"
-    )
-    assert all(any(h.name.startswith(n) for h in HACKS) for n in names.split(", "))
-    assert most_frequent_answer(bundled()).name == "most frequent answer"
-
-
 def test_hacks_can_win_where_a_question_lets_them(tmp_path):
     "A floor that can't rise measures nothing: each kind of guessable question is found."
-    db = Database(build_database(tmp_path / "a.sqlite", "CREATE TABLE t(x, y)", {"t": [(1, "a"), (7, "b"), (9, "c")]}))
+    db = opened(tmp_path, "CREATE TABLE t(x, y)", {"t": [(1, "a"), (7, "b"), (9, "c")]})
 
-    def winners(gold):
-        q = Question("q", "How many t?", "a", "SELECT 1", gold)
-        out = set()
-        for h in HACKS:
-            episode = Episode(q, db)
-            play_episode(episode, h, episode.reset())
-            if episode.verdict.correct:
-                out.add(h.name)
-        return out
+    def winners(*gold):
+        q = asked(gold, text="How many t?")
+        return {h.name for h in HACKS if playing(h, q, db).verdict.correct}
 
-    assert winners(((3,),)) == {"row count", "constant 3"}
-    assert winners(((1,),)) == {"constant 1", "select 1"}
-    assert winners(()) == {"empty", "delete", "select nothing"}
-    assert winners(tuple(db.query("SELECT * FROM t").rows)) == {"select all"}
-    assert winners((("yes",),)) == {"constant yes"} and winners(((None,),)) == {"constant NULL"}
-    assert winners(((12345,),)) == set()
+    assert winners((3,)) == {"row count", "constant 3"}
+    assert winners((1,)) == {"constant 1", "select 1"}
+    assert winners() == {"empty", "delete", "select nothing"}
+    assert winners(*db.query("SELECT * FROM t").rows) == {"select all"}
+    assert winners(("yes",)) == {"constant yes"} and winners((None,)) == {"constant NULL"}
+    assert winners((12345,)) == set()
 
 
 def test_most_frequent_answer_is_the_most_frequent_one():
-    qs = [
-        Question(str(i), "?", "a", "SELECT 1", gold)
-        for i, gold in enumerate([((5,),), ((5,),), (("x",),), (("x",),), ((7,),)])
-    ]
-    hack = most_frequent_answer(qs)
-    env = Observation("?", "t")
-    assert hack.select_action(env) == ("ANSWER", "5"), "the smaller text wins a tie, whatever the order"
-    assert most_frequent_answer(qs[::-1]).select_action(env) == ("ANSWER", "5")
-    assert hack.select_action(env).argument in {format_rows(q.gold_answer) for q in qs}
+    qs = [Question(str(i), "?", "a", "SELECT 1", ((v,),)) for i, v in enumerate([5, 5, "x", "x", 7])]
+    for questions in (qs, qs[::-1]):
+        said = most_frequent_answer(questions).select_action(Observation("?", "t"))
+        assert said == ("ANSWER", "5"), "the smaller text wins a tie, whatever the order"
+    assert said.argument in {format_rows(q.gold_answer) for q in qs}
 
 
-# ---- reading a schema
 AWKWARD = cases("policies_awkward")
 
 
-def table_schema(name, columns):
-    return f"CREATE TABLE {quote_identifier(name)} ({', '.join(map(quote_identifier, columns))})"
-
-
 def awkward_database(path, names, columns=None):
-    schema = ";".join(table_schema(name, columns or [name, name + " 2", "x " + name]) for name in names)
-    return Database(build_database(path, schema, {}))
+    listed = [(n, columns or [n, n + " 2", "x " + n]) for n in names]
+    schema = [f"CREATE TABLE {quote_identifier(n)} ({', '.join(map(quote_identifier, cs))})" for n, cs in listed]
+    return opened(path, ";".join(schema))
 
 
 @pytest.mark.parametrize("level", ["names", "columns", "full"])
 @pytest.mark.parametrize("name", AWKWARD)
 def test_parse_schema_info_reads_any_name_at_any_level(tmp_path, level, name):
-    db = awkward_database(tmp_path / "a.sqlite", ["zebra", name, "after"])
     names = ["zebra", name, "after"]
-    episode = Episode(Question("q", "?", "a", "SELECT 1", ((1,),)), db, schema_level=level)
-    o = episode.reset()
-    known = parse_schema_info(o.schema_info)
+    episode = Episode(asked(), awkward_database(tmp_path, names), schema_level=level)
+    known = parse_schema_info(episode.reset().schema_info)
     assert list(known) == names
     everything = {n: [n, n + " 2", "x " + n] for n in names}
     assert known == (everything if level != "names" else {n: [] for n in names})
@@ -296,49 +229,39 @@ def test_parse_schema_info_reads_any_name_at_any_level(tmp_path, level, name):
 
 
 def test_parse_schema_info_at_level_none_knows_what_was_described(tmp_path):
-    db = awkward_database(tmp_path / "a.sqlite", ["a b", "c"])
-    episode = Episode(Question("q", "?", "a", "SELECT 1", ((1,),)), db, schema_level="none")
+    episode = Episode(asked(), awkward_database(tmp_path, ["a b", "c"]), schema_level="none")
     assert parse_schema_info(episode.reset().schema_info) == {}
     assert parse_schema_info(episode.step("DESCRIBE", "a b").schema_info) == {"a b": ["a b", "a b 2", "x a b"]}
 
 
+def assert_schemas_are_read(questions, level):
+    for db in map(questions.database, sorted({q.database_name for q in questions})):
+        known = parse_schema_info(Episode(questions[0], db, schema_level=level).reset().schema_info)
+        has_columns, tables = level in ("columns", "full"), db.tables if level != "none" else ()
+        assert known == {t: [c.name for c in db.columns(t)] if has_columns else [] for t in tables}
+
+
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 def test_parse_schema_info_reads_every_bundled_database(level):
-    qs = bundled()
-    for name in qs.databases:
-        db = qs.database(name)
-        episode = Episode(qs[0], db, schema_level=level)
-        known = parse_schema_info(episode.reset().schema_info)
-        assert known == {
-            t: [c.name for c in db.columns(t)] if level in ("columns", "full") else []
-            for t in db.tables
-            if level != "none"
-        }
+    assert_schemas_are_read(bundled(), level)
 
 
 @pytest.mark.slow
 def test_parse_schema_info_reads_every_database_of_spider_dev(spider):
-    for name in sorted({q.database_name for q in spider}):
-        db = spider.database(name)
-        known = parse_schema_info(Episode(spider[0], db, schema_level="full").reset().schema_info)
-        assert known == {t: [c.name for c in db.columns(t)] for t in db.tables}
+    assert_schemas_are_read(spider, "full")
 
 
-names_of = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12).filter(
-    lambda s: not s.lower().startswith("sqlite_")
-)
+names_of = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
+names_of = names_of.filter(lambda s: not s.lower().startswith("sqlite_"))
 
 
 @law(60, suppress_health_check=list(HealthCheck))
 @given(table=names_of, columns=st.lists(names_of, min_size=1, max_size=4, unique_by=lambda s: s.casefold()))
 def test_parse_schema_info_reads_what_schema_info_wrote(tmp_path, table, columns):
-    db = awkward_database(tmp_path / "h.sqlite", [table], columns)
-    assert parse_schema_info(
-        Episode(Question("q", "?", "h", "SELECT 1", ((1,),)), db, schema_level="columns").reset().schema_info
-    ) == {table: columns}
+    episode = Episode(asked(), awkward_database(tmp_path, [table], columns), schema_level="columns")
+    assert parse_schema_info(episode.reset().schema_info) == {table: columns}
 
 
-# ---- greedy
 @pytest.mark.slow
 def test_greedy_never_crashes_and_beats_random_on_bundled():
     for level in SCHEMA_LEVELS:
@@ -350,8 +273,7 @@ def test_greedy_never_crashes_and_beats_random_on_bundled():
 
 @pytest.mark.slow
 def test_greedy_never_crashes_and_beats_random_on_spider(spider):
-    greedy = evaluate(spider, GreedyPolicy(), progress=False)
-    chance = evaluate(spider, RandomPolicy(0), progress=False)
+    greedy, chance = (evaluate(spider, policy, progress=False) for policy in (GreedyPolicy(), RandomPolicy(0)))
     assert greedy.n_completed == chance.n_completed == len(spider)
     assert greedy.success_rate > chance.success_rate + 0.03
     assert greedy.interval()[0] > 0.01
@@ -365,33 +287,21 @@ def test_small_budgets_crash_nobody(budget):
         assert result.n_completed == 8, (policy.name, [e.error for e in result.episodes if e.error][:1])
 
 
-def test_greedy_on_names_that_need_quotes(tmp_path):
-    db = awkward_database(tmp_path / "a.sqlite", AWKWARD)
-    for text in (
-        "How many 'single' are there?",
-        "average Height (cm) over 3",
-        "",
-        "(((",
-        "select [bracket] \\ at least 5 in 2020",
-        "it's most | . * + ?",
-    ):
-        episode = Episode(Question("q", text, "a", "SELECT 1", ((1,),)), db, schema_level="columns")
-        play_episode(episode, GreedyPolicy(), episode.reset())
-        assert episode.verdict is not None
-        assert not any(t.error for t in episode.turns if t.action.action_type in ("DESCRIBE", "SAMPLE")), episode.turns
+@pytest.mark.parametrize("text", cases("policies_texts"))
+def test_greedy_on_names_that_need_quotes(tmp_path, text):
+    db = awkward_database(tmp_path, AWKWARD)
+    episode = playing(GreedyPolicy(), asked(text=text), db, schema_level="columns")
+    assert episode.verdict is not None
+    assert not any(t.error for t in episode.turns if t.action.action_type in ("DESCRIBE", "SAMPLE")), episode.turns
 
 
 anything = st.text(max_size=60)
+lines = st.one_of(anything, st.lists(anything, max_size=4).map("\n".join))
+schemas = st.one_of(lines, st.just("a(b, c)\nd"))
 
 
 @law(200, suppress_health_check=list(HealthCheck))
-@given(
-    question=anything,
-    schema=st.one_of(anything, st.lists(anything, max_size=4).map("\n".join), st.just("a(b, c)\nd")),
-    result=st.one_of(anything, st.lists(anything, max_size=4).map("\n".join)),
-    error=anything,
-    left=st.integers(0, 15),
-)
+@given(question=anything, schema=schemas, result=lines, error=anything, left=st.integers(0, 15))
 def test_policies_cope_with_any_observation(question, schema, result, error, left):
     for policy in (RandomPolicy(1), GreedyPolicy(), *HACKS):
         if hasattr(policy, "reset"):

@@ -31,30 +31,21 @@ def screen(monkeypatch):
     return screen
 
 
-def test_short_work_shows_nothing(screen):
+def test_short_work_or_work_that_nobody_wants_to_see_shows_nothing(screen):
     assert list(ProgressBar("Working", 3).watch("abc")) == ["a", "b", "c"]
+    assert list(ProgressBar("Working", 3, show=False, delay=0).watch("abc")) == ["a", "b", "c"]
     assert not screen.bars
 
 
 def test_a_bar_appears_after_a_second_and_counts_from_the_beginning(screen):
     for letter in ProgressBar("Working", 4).watch("abcd"):
-        if letter == "c":
-            screen.now = 1.0
-    (bar,) = screen.bars
-    assert (bar.label, bar.total, bar.shown, bar.running) == ("Working", 4, [3, 4], False)
-
-
-def test_nothing_is_shown_if_nobody_wants_it(screen):
-    list(ProgressBar("Working", 3, show=False, delay=0).watch("abc"))
-    assert not screen.bars
-
-
-def test_groups_of_items_are_counted(screen):
+        screen.now = float(letter >= "c")
     with ProgressBar("Working", 10, delay=0) as progress:
         progress.advance(3)
         progress.advance(4)
-    (bar,) = screen.bars
-    assert bar.shown == [3, 7] and progress.done == 7 and not bar.running
+    one, groups = screen.bars
+    assert (one.label, one.total, one.shown, one.running) == ("Working", 4, [3, 4], False)
+    assert groups.shown == [3, 7] and progress.done == 7 and not groups.running
 
 
 def test_a_loop_that_ends_early_removes_its_bar(screen):
@@ -68,14 +59,11 @@ def test_a_loop_that_ends_early_removes_its_bar(screen):
     assert [bar.running for bar in screen.bars] == [False, False]
 
 
-def test_the_real_bar_is_silent_in_a_file(capsys, monkeypatch):
+def test_the_real_bar_is_silent_in_a_file_and_drawn_on_a_terminal(capsys, monkeypatch):
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
     assert list(ProgressBar("Working", 2, delay=0).watch("ab")) == ["a", "b"]
     assert capsys.readouterr() == ("", "")
-
-
-def test_the_real_bar_is_drawn_on_a_terminal(capsys, monkeypatch):
     pytest.importorskip("rich")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")

@@ -21,19 +21,14 @@ import style
 from conftest import ROOT, modules, notebooks, run, tool, tracked
 from fake_server import FakeServer
 
-COLAB = [
-    "ipywidgets==7.7.1",
-    "ipython<8",
-    "ipykernel==6.17.1",
-    "fastcore==1.8.16",  # fastai wants one before 1.9
-    "sqlglot==25.20.2",
-    "huggingface-hub==0.36.0",  # transformers 4 wants one before 1.0
-    "nbclient==0.10.4",
-    "setuptools<81",
-]
+import sql_env
+
+# Of Colab: fastai wants a fastcore before 1.9, transformers 4 a huggingface-hub before 1.0
+COLAB = ["ipywidgets==7.7.1", "ipython<8", "ipykernel==6.17.1", "fastcore==1.8.16", "sqlglot==25.20.2"]
+COLAB += ["huggingface-hub==0.36.0", "nbclient==0.10.4", "setuptools<81"]
 
 
-def test_settings_and_pyproject_agree(root):
+def test_settings_agree_and_no_file_is_large_or_a_link(root):
     ini = configparser.ConfigParser(delimiters=["="])
     ini.read(root / "settings.ini")
     cfg, toml = ini["DEFAULT"], tomllib.loads((root / "pyproject.toml").read_text())
@@ -43,17 +38,9 @@ def test_settings_and_pyproject_agree(root):
     assert cfg["requirements"].split() == project["dependencies"]
     assert all(cfg[k] == nbdev[k] for k in ("nbs_path", "doc_path", "tst_flags"))
     assert cfg["git_url"] == project["urls"]["Repository"]
-    import sql_env
-
     assert sql_env.__version__ == cfg["version"]
     assert f"version: {cfg['version']}\n" in (root / "CITATION.cff").read_text()
-
-
-def test_quarto_files_agree(root):
     assert (root / "_quarto.yml").read_bytes() == (root / "nbs" / "_quarto.yml").read_bytes()
-
-
-def test_no_large_or_private_files(root):
     files = [root / f for f in tracked(root)]
     assert not [f for f in files if f.stat().st_size > 5_000_000]
     assert not [f for f in files if f.is_symlink()], "openenv validate refuses symbolic links"
@@ -72,12 +59,8 @@ def without_pixels(path: Path) -> list[str]:
 
 def test_notebooks_run_clean_and_fresh(root, exported):
     "Notebooks pass, are clean, and their stored outputs are what they print today."
-    env = {
-        "PYTHONPATH": str(exported),
-        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-        "HOME": str(exported),
-        "OMP_NUM_THREADS": "1",
-    }
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    env = dict(PYTHONPATH=str(exported), PATH=path, HOME=str(exported), OMP_NUM_THREADS="1")
     # One process: each more would import Torch, TRL and OpenEnv again
     run(tool("nbdev-test"), "--save", "--n-workers", "1", cwd=exported, env=env)
     run(tool("nbdev-clean"), cwd=exported, env=env)
@@ -99,9 +82,11 @@ def test_a_benchmark_hides_no_module(root):
     assert not [name for name in names if PathFinder.find_spec(name, installed)]
 
 
-def test_ruff(root):
+def test_ruff_and_layers(root):
     run(tool("ruff"), "check", ".", cwd=root)
     run(tool("ruff"), "format", "--check", ".", cwd=root)
+    # Imports point down, sqlglot and openenv stay where they belong; the list stands in pyproject.toml
+    run(tool("lint-imports"), cwd=root)
 
 
 @pytest.mark.slow
@@ -109,19 +94,11 @@ def test_types(root):
     run(tool("mypy"), "sql_env", cwd=root)
 
 
-def test_layers(root):
-    "Imports point down, sqlglot and openenv stay where they belong; the list stands in pyproject.toml."
-    run(tool("lint-imports"), cwd=root)
-
-
-def test_pictures_of_modules_show_the_imports_of_today(root):
+def test_each_package_has_a_first_page_with_the_imports_of_today_and_a_door(root):
     for name, text in module_maps.pictures().items():
         stored = (root / "nbs" / "images" / "modules" / f"{name}.svg").read_text()
         assert stored == text, f"{name}: run python benchmarks/module_maps.py"
-
-
-def test_each_package_has_a_first_page_and_a_door(root):
-    "A package says its job in one line and what it promises; its first page shows its modules."
+    # A package says its job in one line and what it promises; its first page shows its modules
     for package in module_maps.PACKAGES:
         page = (root / "nbs" / package / "index.ipynb").read_text()
         assert f"images/modules/{package}.svg" in page
@@ -135,14 +112,8 @@ def test_style(root, tell):
     "The measures of the style, each at its target."
     found = style.measure(root)
     tell("\n".join(f"{k:45}{v:>8}" for k, v in found.items()))
-    for name in (
-        "private base classes with one child",
-        "forward annotations",
-        "import circles",
-        "modules over 700 lines",
-        "lines over 120, package",
-        "lines over 120, tests and benchmarks",
-    ):
+    never = ["private base classes with one child", "forward annotations", "import circles", "modules over 700 lines"]
+    for name in (*never, "lines over 120, package", "lines over 120, tests and benchmarks"):
         assert found[name] == "0", name
     assert float(found["tokens a line"]) <= 10
     assert int(found["exported cells with one definition"].rstrip("%")) >= 80
@@ -155,36 +126,22 @@ def test_the_budget_of_tokens(root):
     "Core and satellites stay within what `benchmarks/style.json` allows them."
     budget = json.loads((root / "benchmarks" / "style.json").read_text())["budget"]
     found = style.tokens_of(style.modules(root))
-    over = [
-        f"{name} has {found[name]:,} tokens, {found[name] - n:,} over its budget of {n:,}"
-        for name, n in budget.items()
-        if found[name] > n
-    ]
-    assert not over, (
-        "; ".join(over) + ". What does the change replace? Merge what is double and delete what nobody uses "
-        "(python tests/style.py shows the sizes); a higher budget in style.json needs its reason in CHANGELOG.md"
-    )
+    said = "{} has {:,} tokens, {:,} over its budget of {:,}"
+    over = [said.format(name, found[name], found[name] - n, n) for name, n in budget.items() if found[name] > n]
+    advice = """What does the change replace? Merge what is double and delete what nobody uses
+        (python tests/style.py shows the sizes); a higher budget in style.json needs its reason in CHANGELOG.md"""
+    assert not over, f"{'; '.join(over)}. {advice}"
 
 
-def fresh_python(code: str) -> str:
-    "What a new Python process prints."
-    return run(sys.executable, "-c", code, cwd=ROOT)
-
-
-def test_the_front_door_is_lazy():
+def test_the_front_door_is_lazy_and_offers_what_it_lists():
     "`import sql_env` imports no other module of the package and no library; names come when they are used."
     code = "import sys; old = set(sys.modules); import sql_env; print(*sorted(set(sys.modules) - old))"
-    assert fresh_python(code).split() == ["sql_env"]
+    assert run(sys.executable, "-c", code, cwd=ROOT).split() == ["sql_env"]
     code = "import sys, sql_env; sql_env.load, sql_env.evaluate, sql_env.ChatPolicy; print(*sys.modules)"
-    loaded = set(fresh_python(code).split())
+    loaded = set(run(sys.executable, "-c", code, cwd=ROOT).split())
     assert "sql_env.evaluation.harness" in loaded
     assert not loaded & {"torch", "openenv", "transformers", "pandas", "matplotlib", "ipywidgets"}
-
-
-def test_the_front_door_offers_what_it_lists():
     pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
-    import sql_env
-
     for name in sql_env.__all__:
         assert getattr(sql_env, name) is not None
         assert name in dir(sql_env)
@@ -210,12 +167,9 @@ def test_tutorials_use_the_front_door(root):
         assert set(re.findall(r"^from (sql_env[\w.]*)", block, re.M)) <= {"sql_env"}, block
 
 
-def test_example_of_own_data(root, tmp_path):
+def test_examples_of_own_data_and_of_evaluation(root, tmp_path):
     said = run(sys.executable, root / "examples" / "own_data.py", "mine", cwd=tmp_path)
     assert "oracle" in said and "100.0%" in said
-
-
-def test_example_of_evaluation(root, tmp_path):
     command = [sys.executable, root / "examples" / "evaluate_a_model.py", "m"]
     with FakeServer(lambda body: [("answer", {"value": "0"})]) as server:
         env = os.environ | {"OPENAI_API_KEY": "none"}
@@ -246,16 +200,8 @@ def test_wheel_holds_the_data(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     bundled = [n for n in names if n.startswith("sql_env/bundled/") and n.endswith(".sqlite")]
     assert len(bundled) >= 12
-    for name in (
-        "bundled/questions.jsonl",
-        "worlds/vocabulary.toml",
-        "py.typed",
-        "assets/replay.css",
-        "assets/replay.js",
-        "assets/run.css",
-        "assets/run.js",
-        "assets/log.schema.json",
-    ):
+    assets = [f"assets/{name}" for name in ("replay.css", "replay.js", "run.css", "run.js", "log.schema.json")]
+    for name in ("bundled/questions.jsonl", "worlds/vocabulary.toml", "py.typed", *assets):
         assert f"sql_env/{name}" in names
     assert not [n for n in names if n.startswith(("tests", "data", "nbs", "benchmarks", "examples"))]
 
@@ -275,13 +221,8 @@ for path in sorted(Path('.').rglob('*.ipynb')):
 # Pages beside those of tutorials, concepts and blog
 MORE_PAGES = ("index", "faq", "view/08_explorer")
 # The extra that a page needs; others run from the wheel as it is
-EXTRA_OF = {
-    "concepts/verification": "prove",
-    "blog/certified_verdicts": "prove",
-    "tutorials/evaluate_model": "openai",
-    "tutorials/remote": "server,mcp",
-    "faq": "server",
-}
+EXTRA_OF = {"concepts/verification": "prove", "blog/certified_verdicts": "prove"}
+EXTRA_OF |= {"tutorials/evaluate_model": "openai", "tutorials/remote": "server,mcp", "faq": "server"}
 
 
 def rehearsed_pages(root: Path) -> dict[str, list[str]]:
@@ -326,10 +267,17 @@ def empty_environment(folder: Path, *installed) -> Path:
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_wheel_rehearsal(root, wheel, tmp_path, monkeypatch):
-    "The tutorials that need no extra run from the wheel alone, with Colab's packages as they are."
+@pytest.mark.parametrize("pages", ["tutorials", "all"])
+def test_wheel_rehearsal(root, wheel, tmp_path, monkeypatch, pages):
+    "All pages run from the wheel, those that need an extra with it; tutorials that need none leave Colab's packages."
     monkeypatch.delenv("PYTHONPATH", raising=False)  # or pip may find this checkout installed
     python = empty_environment(tmp_path / "env", wheel, *COLAB)
+    if pages == "all":
+        for extra, names in rehearsed_pages(root).items():
+            if extra:
+                run(python, "-m", "pip", "install", "-q", f"{wheel}[{extra}]", cwd=tmp_path)
+            rehearse(root, python, tmp_path / f"work-{extra}", names)
+        return
     names = [name for name in rehearsed_pages(root)[""] if name.startswith("tutorials")]
     rehearse(root, python, tmp_path / "work", names)
     said = run(tmp_path / "env" / "bin" / "sql_env", "doctor", "--json", cwd=tmp_path / "work")
@@ -340,24 +288,10 @@ def test_wheel_rehearsal(root, wheel, tmp_path, monkeypatch):
     run(python, "-m", "pip", "check", cwd=tmp_path)
 
 
-@pytest.mark.full
-@pytest.mark.slow
-def test_wheel_rehearsal_of_all_pages(root, wheel, tmp_path, monkeypatch):
-    "All pages run from the wheel, those that need an extra with it."
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    python = empty_environment(tmp_path / "env", wheel, *COLAB)
-    for extra, names in rehearsed_pages(root).items():
-        if extra:
-            run(python, "-m", "pip", "install", "-q", f"{wheel}[{extra}]", cwd=tmp_path)
-        rehearse(root, python, tmp_path / f"work-{extra}", names)
-
-
 def test_a_clone_is_the_package_from_the_folder_above(root, tmp_path):
     "As on Colab, where a notebook runs beside the clone, and in processes that inherit pytest's path."
     (tmp_path / "sql_env").symlink_to(root)
-    code = (
-        "import sql_env, sql_env.worlds; from sql_env import load; print(len(load('bundled')), "
-        "sql_env.__spec__.origin == sql_env.__file__, sql_env.__version__)"
-    )
-    told = run(sys.executable, "-c", code, cwd=tmp_path)
-    assert told.split()[1] == "True" and int(told.split()[0]) > 100
+    code = "import sql_env, sql_env.worlds; from sql_env import load"
+    code += "; print(len(load('bundled')), sql_env.__spec__.origin == sql_env.__file__, sql_env.__version__)"
+    n, is_its_file, _ = run(sys.executable, "-c", code, cwd=tmp_path).split()
+    assert is_its_file == "True" and int(n) > 100

@@ -3,26 +3,22 @@
 import json
 import pickle
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
 from types import SimpleNamespace
 
 import pytest
 from fake_server import FakeServer, completion, fault, message, player
+from tables import cases
 
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
 
 from sql_env import ChatPolicy, evaluate, load
+from sql_env.cli.app import ModelOptions
+from sql_env.policies import requests
 from sql_env.policies.endpoint import Endpoint
-from sql_env.policies.requests import (
-    ADVICE,
-    EndpointError,
-    RequestPace,
-    _backoff,
-    _error_kind,
-    _retry_after,
-    channel_text,
-    send,
-)
+from sql_env.policies.requests import EndpointError, RequestPace
 
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
@@ -50,15 +46,8 @@ def anthropic_answer(n, thinks=True):
         dict(type="tool_use", id=f"toolu_{n}", name=name, input=arguments),
     ]
     usage = dict(input_tokens=10, cache_read_input_tokens=80, cache_creation_input_tokens=10, output_tokens=9)
-    return dict(
-        id=f"msg_{n}",
-        type="message",
-        role="assistant",
-        model="c",
-        content=blocks[0 if thinks else 1 :],
-        stop_reason="tool_use",
-        usage=usage,
-    )
+    said = dict(type="message", role="assistant", content=blocks[0 if thinks else 1 :], stop_reason="tool_use")
+    return said | dict(id=f"msg_{n}", model="c", usage=usage)
 
 
 def gemini_answer(n, thinks=True):
@@ -74,12 +63,8 @@ def gemini_answer(n, thinks=True):
 
 def native(provider, script, thinks=True):
     "A fake server of a provider: the numbers of a script are right calls, everything else is as for any server."
-    if provider == "anthropic":
-        pytest.importorskip("anthropic", reason="pip install 'sql_env[providers]'")
-        answer = anthropic_answer
-    else:
-        pytest.importorskip("google.genai", reason="pip install 'sql_env[providers]'")
-        answer = gemini_answer
+    package, answer = dict(anthropic=("anthropic", anthropic_answer), google=("google.genai", gemini_answer))[provider]
+    pytest.importorskip(package, reason="pip install 'sql_env[providers]'")
     lines = [("fault", 200, {}, answer(line, thinks)) if isinstance(line, int) else line for line in script]
     return FakeServer(lines)
 
@@ -119,7 +104,7 @@ def test_an_episode_in_the_providers_own_protocol(provider, thinks):
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "google"])
-def test_the_effort_has_the_providers_name(provider):
+def test_the_effort_has_the_providers_name_and_signed_thoughts_go_back_as_they_came(provider):
     with native(provider, [0, 1, 2]) as server:
         policy = policy_of(provider, server, reasoning_effort="low")
         assert evaluate(one(), policy, progress=False).success_rate == 1
@@ -129,11 +114,6 @@ def test_the_effort_has_the_providers_name(provider):
     else:
         thinking = body["generationConfig"]["thinkingConfig"]
         assert [level.lower() for level in thinking.values()] == ["low"]
-
-
-@pytest.mark.parametrize("provider", ["anthropic", "google"])
-def test_signed_thoughts_go_back_as_they_came(provider):
-    "As far as the conversation keeps what a message holds beside words and calls."
     with native(provider, [0, 1]) as server:
         backend = policy_of(provider, server).backend
         asked = [dict(role="user", content="How many?")]
@@ -211,15 +191,13 @@ def test_the_probe_finds_what_no_repetition_repairs(kind, waits):
     assert (there.kind, str(there)) == (kind, str(caught.value))
 
 
-def test_the_probe_says_that_nobody_is_there(waits):
+def test_the_probe_waits_for_a_busy_server_and_says_that_nobody_is_there(waits, monkeypatch):
     with pytest.raises(EndpointError, match="is the server running") as caught:
         ChatPolicy("m", "http://127.0.0.1:9/v1", KEY, timeout=9).probe()
     assert caught.value.kind == "absent" and sum(waits) == 9, "it may still be starting"
     with pytest.raises(EndpointError, match="base_url right"), FakeServer([b"<html>Hi"]) as server:
         ChatPolicy("m", server.url, KEY).probe()
-
-
-def test_the_probe_waits_for_a_busy_server(waits, monkeypatch):
+    waits.clear()
     with FakeServer([fault(503), fault(429), "Hello."]) as server:
         policy = ChatPolicy("m", server.url, KEY)
         policy.probe()
@@ -252,7 +230,7 @@ def test_a_server_that_fails_at_tools_gets_plain_words_at_once(line, sent, waits
         policy.probe()
         assert (policy.backend.is_text, len(server.bodies), waits) == (True, sent, [])
         told = f"the server fails at the tools ({line[1]}), so calls are plain words, a call is read"
-        assert channel_text(policy.backend.channel).startswith(told)
+        assert requests.channel_text(policy.backend.channel).startswith(told)
         with pytest.raises(EndpointError):
             ChatPolicy("m", server.url, KEY, protocol="tools", timeout=1).probe()
         assert evaluate(load("bundled").split("test"), policy, 2, progress=False).n_completed == 2
@@ -260,14 +238,12 @@ def test_a_server_that_fails_at_tools_gets_plain_words_at_once(line, sent, waits
 
 def test_a_failure_by_chance_and_a_server_that_is_down_keep_the_tools(waits):
     call = [("describe", dict(table_name="visit"))]
-    with FakeServer([BAD_CALL, "Hello.", call]) as server:
-        policy = ChatPolicy("m", server.url, KEY)
-        policy.probe()
-    assert not policy.backend.is_text and len(server.bodies) == 3 and not waits
-    with FakeServer([BAD_CALL] * 5 + [call]) as server:
-        policy = ChatPolicy("m", server.url, KEY)
-        policy.probe()
-    assert not policy.backend.is_text and len(waits) == 2, "tools and words, twice, and a wait each"
+    # Tools and words, twice, and a wait each
+    for script, n_asked, n_waits in (([BAD_CALL, "Hello.", call], 3, 0), ([*[BAD_CALL] * 5, call], 7, 2)):
+        with FakeServer(script) as server:
+            policy = ChatPolicy("m", server.url, KEY)
+            policy.probe()
+        assert (policy.backend.is_text, len(server.bodies), len(waits)) == (False, n_asked, n_waits)
     with FakeServer([BAD_CALL]) as server, pytest.raises(EndpointError, match="busy or broken"):
         ChatPolicy("m", server.url, KEY, timeout=20).probe()
     assert sum(waits[2:]) == 20
@@ -299,7 +275,7 @@ def test_a_server_that_still_starts_is_waited_for_and_told_at_each_try(monkeypat
 
 
 # ---- what is sent, and when again
-def test_the_limit_of_tokens_gets_the_name_that_the_server_wants():
+def test_any_option_goes_into_the_request_and_the_limit_of_tokens_has_the_name_that_the_server_wants():
     said = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
 
     def picky(body):
@@ -312,45 +288,26 @@ def test_the_limit_of_tokens_gets_the_name_that_the_server_wants():
         assert evaluate(one(), policy, progress=False).success_rate == 1
     assert [b.get("max_completion_tokens") for b in server.bodies] == [None, 50, 50, 50, 50]
     assert Endpoint("gpt-5-mini")._token_limit == "max_completion_tokens"
-
-
-def test_any_option_goes_into_the_request():
-    with FakeServer(["Hello."]) as server:
-        Endpoint("m", server.url, KEY, reasoning_effort="low", top_k=3).complete([], [])
+    with FakeServer([completion(message("Hm.") | dict(reasoning_content="deep"))]) as server:
+        completed = Endpoint("m", server.url, KEY, reasoning_effort="low", top_k=3).complete([], [])
     assert (server.bodies[0]["reasoning_effort"], server.bodies[0]["top_k"]) == ("low", 3)
-
-
-def test_reasoning_is_kept_under_its_name():
-    said = message("Hm.") | dict(reasoning_content="deep")
-    with FakeServer([completion(said)]) as server:
-        completed = Endpoint("m", server.url, KEY).complete([], [])
     assert completed.message["reasoning_content"] == "deep"
     assert (completed.stop_reason, completed.response_id) == ("stop", "c")
 
 
-def test_retry_after_in_each_form():
+def test_retry_after_in_each_form_and_a_burst_of_429s_halves_once():
     def said(text="", **headers):
         error = RuntimeError(text)
         error.response = SimpleNamespace(headers={k.replace("_", "-"): v for k, v in headers.items()})
-        return _retry_after(error)
+        return requests._retry_after(error)
 
     assert said(retry_after="7") == 7 and said(retry_after_ms="250") == 0.25
-    assert 50 < said(retry_after=formatdate(__import__("time").time() + 60, usegmt=True)) < 61
+    assert 50 < said(retry_after=formatdate(time.time() + 60, usegmt=True)) < 61
     assert said(retry_after="soon") is None and said() is None
     assert said("{'retryDelay': '20s'}") == 20
-
-
-def test_waits_grow_and_differ():
-    assert [_backoff(n, 1) for n in (0, 3, 99)] == [0.5, 4, 30]
-    assert all(_backoff(n, 0) == _backoff(n, 1) / 2 for n in range(9))
-
-
-@pytest.mark.parametrize("text, kind", [("m does not support tools", "no_tools"), ("", "bad_request")])
-def test_every_kind_has_its_advice(text, kind):
-    assert _error_kind(400, text) == kind and kind in ADVICE
-
-
-def test_a_burst_of_429s_halves_once_and_answers_raise_again():
+    assert all(requests._backoff(n, 0) == requests._backoff(n, 1) / 2 for n in range(9))
+    for text, kind in (("m does not support tools", "no_tools"), ("", "bad_request")):
+        assert requests._error_kind(400, text) == kind and kind in requests.ADVICE
     limit = RequestPace()
     for burst in [limit.start() for _ in range(16)]:
         limit.end(burst, is_rate_limited=True)
@@ -366,93 +323,46 @@ def test_a_burst_of_429s_halves_once_and_answers_raise_again():
 
 def test_a_server_of_four_places_is_not_flooded():
     "Sixteen threads at a server that refuses the fifth request in flight: all are answered."
-    places, lock, refused = [0], threading.Lock(), [0]
-    limit = RequestPace()
-    go = threading.Barrier(16)
+    places, limit, go = threading.Semaphore(4), RequestPace(), threading.Barrier(16)
 
     class Busy(Exception):
         status_code = 429
 
     def ask():
-        with lock:
-            if places[0] >= 4:
-                refused[0] += 1
-                raise Busy("slow down")
-            places[0] += 1
+        if not places.acquire(blocking=False):
+            raise Busy("slow down")
         threading.Event().wait(0.002)
-        with lock:
-            places[0] -= 1
+        places.release()
         return SimpleNamespace(usage={})
 
-    def explain(error, retries):
-        return EndpointError("rate_limit", "slow down")
-
-    failed = []
-
-    def work():
+    def work(_):
         go.wait()
         for _ in range(5):
-            try:
-                send(ask, explain, limit, 8)
-            except EndpointError as e:
-                failed.append(e)
+            requests.send(ask, lambda error, retries: EndpointError("rate_limit", "slow down"), limit, 8)
 
-    threads = [threading.Thread(target=work) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed and limit.in_flight == 0 and limit.limit < 16
-    assert json.dumps(refused)
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(work, range(16)))  # raises what was not answered
+    assert limit.in_flight == 0 and limit.limit < 16
 
 
 # ---- options of the command
 def test_options_of_the_command_reach_the_request(monkeypatch):
-    from sql_env.cli.app import ModelOptions
-
     monkeypatch.setenv("MINE", "sk-mine")
+    model = dict(key_var="MINE", timeout=7, max_retries=1, price=(1, 2), cached_price=0.1)
+    asked = dict(reasoning_effort="low", max_tokens=9)
+    option = ["top_p=0.5", "stop=END", "metadata={}"]
     with FakeServer(["Hello."]) as server:
-        policy = ModelOptions(
-            "m",
-            server.url,
-            key_var="MINE",
-            reasoning_effort="low",
-            max_tokens=9,
-            timeout=7,
-            max_retries=1,
-            price=(1, 2),
-            cached_price=0.1,
-            option=["top_p=0.5", "stop=END", "metadata={}"],
-        ).make_policy()
+        policy = ModelOptions("m", server.url, option=option, **model, **asked).make_policy()
         policy.backend.complete([], [])
-    sent = server.bodies[0]
+    sent, told = server.bodies[0], asked | dict(top_p=0.5, stop="END", metadata={})
     assert server.headers[0]["authorization"] == "Bearer sk-mine" and policy.price == (1, 2, 0.1)
-    assert {k: sent[k] for k in ("top_p", "stop", "metadata", "reasoning_effort", "max_tokens")} == {
-        "top_p": 0.5,
-        "stop": "END",
-        "metadata": {},
-        "reasoning_effort": "low",
-        "max_tokens": 9,
-    }
+    assert {k: sent[k] for k in told} == told
     assert (policy.backend.timeout, policy.backend.max_retries) == (7, 1)
 
 
-@pytest.mark.parametrize(
-    "options, said",
-    [
-        (dict(option=["top_p"]), "give a name and a value"),
-        (dict(option=["timeout=3"]), "has an option of its own"),
-        (dict(cached_price=0.1), "goes with --price"),
-        (dict(provider="amazon"), "there are openai"),
-        (dict(base_url="localhost"), "starts with http"),
-        (dict(model="runs/nope", base_url=None), "no folder runs/nope"),
-        (dict(model="anthropic/claude-x", base_url=None), "set ANTHROPIC_API_KEY"),
-    ],
-)
-def test_mistakes_in_options_say_what_to_do(options, said, monkeypatch):
-    from sql_env.cli.app import ModelOptions
-
+def test_mistakes_in_options_say_what_to_do(monkeypatch):
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ValueError, match=said):
-        ModelOptions(**dict(model="m", base_url="http://localhost/v1") | options).make_policy()
+    for options, said in cases("providers_mistakes"):
+        with pytest.raises(ValueError, match=said):
+            ModelOptions(**dict(model="m", base_url="http://localhost/v1") | options).make_policy()

@@ -16,11 +16,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 
 def note(folder, text: str) -> None:
-    "Write a line into the file of this node."
     import ray
 
     with open(folder / ray.get_runtime_context().get_node_id(), "a") as file:
         file.write(f"{text}\n")
+    time.sleep(0.3)
 
 
 def noted(folder) -> dict[str, list[str]]:
@@ -36,14 +36,11 @@ class Slow(GreedyPolicy):
     def select_action(self, observation):
         if observation.step_count == 0 and self.folder is not None:
             note(self.folder, observation.question)
-            time.sleep(0.3)
         return super().select_action(observation)
 
 
 def play(session, question, folder):
-    "In an actor: whether gold was right, after a while."
     note(folder, question.question_id)
-    time.sleep(0.3)
     session.begin(question.question_id)
     session.call("query", dict(sql=session.episode.question.gold_sql))
     session.call("answer", dict(value="@last"))
@@ -63,9 +60,9 @@ def nodes():
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     ray.init(cluster.address, log_to_driver=False, runtime_env=dict(env_vars=dict(PYTHONPATH=paths)))
 
-    def kill_when(is_time) -> threading.Thread:
+    def kill_later(folder) -> threading.Thread:
         def wait():
-            while not is_time():
+            while len(noted(folder).get(second.node_id, ())) <= 3:
                 time.sleep(0.02)
             cluster.remove_node(second, allow_graceful=False)
 
@@ -74,18 +71,18 @@ def nodes():
         return thread
 
     try:
-        yield second.node_id, kill_when
+        yield second.node_id, kill_later
     finally:
         ray.shutdown()
         cluster.shutdown()
 
 
 def test_a_node_that_dies_during_an_evaluation(nodes, tmp_path):
-    second, kill_when = nodes
+    second, kill_later = nodes
     (folder := tmp_path / "noted").mkdir()
     questions = load("bundled", split="test")
     alone = evaluate(questions, Slow(None), progress=False)
-    killer = kill_when(lambda: len(noted(folder).get(second, ())) > 3)
+    killer = kill_later(folder)
     result = evaluate(questions, Slow(folder), executor=RayExecutor(), log=tmp_path / "a.jsonl", progress=False)
     killer.join(60)
     begun = noted(folder)
@@ -98,16 +95,14 @@ def test_a_node_that_dies_during_an_evaluation(nodes, tmp_path):
 
 
 def test_a_node_that_dies_under_actors(nodes, tmp_path):
-    "The options of the page about scale."
     import ray
 
-    second, kill_when = nodes
     (folder := tmp_path / "noted").mkdir()
     questions = load("bundled", split="test")
     Worker = ray.remote(Session).options(max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD")
     workers = [Worker.remote(EpisodeEnv(questions)) for _ in range(4)]
     asked = [worker.__ray_call__.remote(play, q, folder) for worker, q in zip(cycle(workers), questions)]
-    killer = kill_when(lambda: len(noted(folder).get(second, ())) > 3)
+    killer = nodes[1](folder)
     results = ray.get(asked, timeout=240)
     killer.join(60)
     assert sum(map(len, noted(folder).values())) > len(questions) and len(noted(folder)) == 2

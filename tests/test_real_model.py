@@ -62,15 +62,12 @@ def test_tools_are_seen_and_calls_are_read(weights):
     assert _check_round_trip(rows, tokenizer) > 20
 
 
-def test_ten_steps_lower_the_loss(trained):
+def test_ten_steps_lower_the_loss_and_the_adapter_plays_on_its_weights_alone(trained, weights):
     from sql_env.training.run import read_metrics
 
     losses = [m["loss"] for m in read_metrics(trained.folder / "metrics.jsonl") if "loss" in m]
     assert len(losses) >= 2 and losses[1] < losses[0]
-
-
-def test_the_adapter_plays_on_its_weights_alone(trained, weights):
-    "It is small, names its base by a hash, and plays."
+    # It is small, names its base by a hash, and plays
     folder = trained.model_path("sft")
     size = (folder / "adapter_model.safetensors").stat().st_size
     assert not (folder / "README.md").exists(), "peft's form, which says nothing"

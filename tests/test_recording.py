@@ -27,24 +27,19 @@ def play(server, log, n=1, questions=None, **options):
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_thoughts_are_kept_and_go_back_under_their_name(field, tmp_path):
+def test_thoughts_are_kept_and_go_back_under_their_name_or_are_left_out_of_what_is_sent(field, tmp_path):
     said = reasoned(QUERY, "I count <|im_end|> first.", field) | {"content": "Let me look."}
-    with FakeServer([said, reasoned(ANSWER, "Done.", field)]) as server:
-        (played,) = play(server, tmp_path / "a.jsonl")
-    assert played.correct
-    sent = server.bodies[1]["messages"][2]
-    assert sent[field] == "I count <¦|im_end|> first." and sent["content"] == "Let me look."
-    assert played.messages[2][field] == sent[field]
-    assert played.calls[0]["received"][field] == "I count <|im_end|> first."
-    assert played.messages[-1][field] == "Done." and "received" not in played.calls[1]
-
-
-def test_thoughts_can_be_left_out_of_what_is_sent_and_are_still_kept(tmp_path):
-    with FakeServer([reasoned(QUERY), reasoned(ANSWER)]) as server:
-        (played,) = play(server, tmp_path / "a.jsonl", keep_reasoning=False)
-    assert "reasoning_content" not in server.bodies[1]["messages"][2]
-    assert played.calls[0]["received"]["reasoning_content"] == "First I look at the tables."
-    assert read_log(tmp_path / "a.jsonl")[0]["policy_settings"]["keep_reasoning"] is False
+    for keep in (True, False):
+        log = tmp_path / f"{keep}.jsonl"
+        with FakeServer([said, reasoned(ANSWER, "Done.", field)]) as server:
+            (played,) = play(server, log, keep_reasoning=keep)
+        assert played.correct and read_log(log)[0]["policy_settings"].get("keep_reasoning", True) is keep
+        sent = server.bodies[1]["messages"][2]
+        assert sent.get(field) == ("I count <¦|im_end|> first." if keep else None) and sent["content"] == "Let me look."
+        assert played.calls[0]["received"][field] == "I count <|im_end|> first."
+        if keep:
+            assert played.messages[2][field] == sent[field]
+            assert played.messages[-1][field] == "Done." and "received" not in played.calls[1]
 
 
 def test_a_log_holds_what_was_sent(tmp_path):
@@ -54,16 +49,15 @@ def test_a_log_holds_what_was_sent(tmp_path):
     for kept, sent in zip(played.messages, last):
         assert kept["role"] == sent["role"] and kept["content"] == sent["content"]
     assert len(played.messages) == len(last) + 1, "and the answer to the last request"
-    assert [c["message"] for c in played.calls] == [
-        i for i, m in enumerate(played.messages) if m["role"] == "assistant"
-    ]
+    said = [i for i, m in enumerate(played.messages) if m["role"] == "assistant"]
+    assert [c["message"] for c in played.calls] == said
     broken = played.calls[1]["received"]["tool_calls"][0]["function"]["arguments"]
     assert broken == '{"sql": "SEL' and '"{}"' in json.dumps(played.messages[4])
     for call in played.calls:
         assert call["usage"]["prompt_tokens"] == 100 and call["seconds"] > 0
         assert call["response_id"] == "c" and call["stop_reason"] in ("stop", "tool_calls")
-    assert played.question_text == bundled().get(ID).question_text
-    assert played.gold_sql == bundled().get(ID).gold_sql
+    asked = bundled().get(ID)
+    assert (played.question_text, played.gold_sql) == (asked.question_text, asked.gold_sql)
     assert "2026" <= played.started <= played.ended
     assert "sk-secret" not in (tmp_path / "a.jsonl").read_text()
     about = read_log(tmp_path / "a.jsonl")[0]
@@ -87,7 +81,6 @@ def test_examples_stand_in_the_messages(tmp_path):
     assert played.calls[0]["message"] > 4
 
 
-# ---- the cache of answers
 def test_nothing_is_asked_twice_and_nothing_is_paid_twice(tmp_path):
     chosen = bundled().sample(6, 1)
     options = dict(questions=chosen, cache=tmp_path / "cache", price=(1, 2))
@@ -96,8 +89,7 @@ def test_nothing_is_asked_twice_and_nothing_is_paid_twice(tmp_path):
         n = len(server.bodies)
         again = play(server, tmp_path / "b.jsonl", 6, **options)
         assert len(server.bodies) == n == 12
-    assert [t.turns for t in first] == [t.turns for t in again]
-    assert [t.messages for t in first] == [t.messages for t in again]
+    assert [(t.turns, t.messages) for t in first] == [(t.turns, t.messages) for t in again]
     assert all(t.episode.usage == dict(calls=2, cache_hits=2, cost=0) for t in again)
     assert all(c["cached"] and c["usage"]["prompt_tokens"] == 100 for t in again for c in t.calls)
     assert not any("cached" in c for t in first for c in t.calls)
@@ -125,32 +117,17 @@ def ask(cache, backend, messages=HELLO, tools=(), seed=0):
     return cache.complete(backend, [messages], list(tools), [seed])[0]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        dict(backend=Counting(temperature=1)),
-        dict(messages=[*HELLO, *HELLO]),
-        dict(tools=[dict(type="function")]),
-        dict(seed=1),
-    ],
-)
-def test_another_request_has_another_answer(change, tmp_path):
-    cache, backend = ResponseCache(tmp_path), Counting(temperature=0)
+def test_another_request_has_another_answer(tmp_path):
+    cache, backend, warmer = ResponseCache(tmp_path), Counting(temperature=0), Counting(temperature=1)
     said = ask(cache, backend)
-    asked = change.get("backend", backend)
-    before = asked.asked
-    assert not ask(cache, **{"backend": backend} | change).from_cache
-    assert asked.asked == before + 1
+    for change in (dict(messages=[*HELLO, *HELLO]), dict(tools=[dict(type="function")]), dict(seed=1)):
+        assert not ask(cache, backend, **change).from_cache
+    assert not ask(cache, warmer).from_cache and (backend.asked, warmer.asked) == (4, 1)
     hit = ask(cache, Counting(temperature=0))
     assert hit.from_cache and (hit.message, hit.usage) == (said.message, said.usage)
-
-
-def test_servers_do_not_share_answers(tmp_path):
-    cache = ResponseCache(tmp_path)
     keys = {cache.key(Endpoint("m", url, "k"), HELLO, [], 0) for url in ("http://a/v1", "http://a/v2", "http://b/v1")}
-    assert len(keys) == 3
     same = cache.key(Endpoint("m", "http://a/v1", "another key"), HELLO, [], 0)
-    assert same in keys, "a key is no part of a request"
+    assert len(keys) == 3 and same in keys, "a key is no part of a request"
 
 
 def test_errors_and_broken_files_are_asked_again(tmp_path):
@@ -174,28 +151,3 @@ def test_a_batch_asks_only_for_what_is_not_there(tmp_path):
     second = cache.complete(backend, others, [], [0] * 4)
     assert backend.asked == 4 and [a.from_cache for a in second] == [True, True, False, False]
     assert [a.message for a in second[:2]] == [a.message for a in first]
-
-
-# ---- the commands
-def test_the_commands_keep_answers_and_grade_again(tmp_path):
-    from typer.testing import CliRunner
-
-    from sql_env.cli import app
-
-    def run(*args):
-        done = CliRunner().invoke(app, [str(a) for a in args], catch_exceptions=False)
-        assert done.exit_code == 0, done.output
-        return done.stdout
-
-    chosen = bundled().split("test")
-    with FakeServer(player(chosen)) as server:
-        common = ("--split", "test", "-n", 3, "--policy", "chat", "--model", "m", "--json")
-        common += ("--base-url", server.url, "--cache", tmp_path / "c", "--no-floor", "--no-robust")
-        run("evaluate", *common, "--log", tmp_path / "a")
-        run("evaluate", *common, "--log", tmp_path / "b")
-        assert len(server.bodies) <= 2 * 3 + 2, "six calls, and the probe of each run"
-    (log,) = (tmp_path / "b").glob("*.jsonl")
-    report = json.loads(run("rescore", log, "--split", "test", "--verify", "robust", "--json"))
-    assert report["episodes"] == 3 and report["robust_rate"][1] is not None
-    about, trajectories = read_log(report["path"])
-    assert about["verify"] == "robust" and all(t.messages for t in trajectories)

@@ -1,7 +1,6 @@
 "Attacks on a server that got through once: sockets, streams, sessions of MCP, logs; and a neighbour beside each."
 
 import asyncio
-import http.client
 import json
 import os
 import re
@@ -9,21 +8,18 @@ import resource
 import select
 import socket
 import sys
+import threading
 import time
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import websockets
-from serving import Server, Session, load_benchmark, quantile
+from mcp_words import BOTH, OPENING
+from serving import Server, Session, ask, load_benchmark, quantile
 
 pytestmark = pytest.mark.slow  # each starts a server
-
-BOTH = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-OPENING = dict(jsonrpc="2.0", id=1, method="initialize")
-OPENING["params"] = dict(protocolVersion="2025-06-18", capabilities={}, clientInfo=dict(name="me", version="1"))
 
 
 class SmallServer(Server):
@@ -41,18 +37,16 @@ def small():
 def connect(server, first=b""):
     "A socket that said this, and then nothing more."
     s = socket.create_connection(("127.0.0.1", server.port), timeout=60)
-    if first:
-        with suppress(OSError):  # it was closed already
-            s.sendall(first)
+    with suppress(OSError):  # it was closed already
+        s.sendall(first)
     return s
 
 
-def is_closed(s, seconds=0.0):
-    "Whether the server has closed a socket."
-    s.settimeout(seconds or 0.001)
+def is_closed(s, seconds=0.001):
+    s.settimeout(seconds)
     try:
-        while piece := s.recv(65536):
-            del piece
+        while s.recv(65536):
+            pass
     except (TimeoutError, BlockingIOError):
         return False
     except OSError:
@@ -60,12 +54,8 @@ def is_closed(s, seconds=0.0):
     return True
 
 
-def ask(server, path="/health", method="GET", body=None, address="127.0.0.9", **headers):
-    "Status, body and headers of a request from another client."
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120, source_address=(address, 0))
-    connection.request(method, path, body, headers)
-    response = connection.getresponse()
-    return response.status, response.read().decode(), dict(response.getheaders())
+def other(server, *what, **headers):
+    return ask(server.port, *what, address="127.0.0.9", **headers)
 
 
 def request_text(method="GET", path="/health", host="localhost", **headers):
@@ -83,13 +73,10 @@ HALF_BODIES = dict(
 )
 
 
-# ---- B2, B3: sockets
 @pytest.mark.parametrize("name", HALF_BODIES)
 def test_a_refused_request_is_answered_and_closed_without_its_body(name, shared):
     s = connect(shared, HALF_BODIES[name])
-    said = b""
-    while piece := s.recv(4096):
-        said += piece
+    said = b"".join(iter(lambda: s.recv(4096), b""))
     assert re.match(rb"HTTP/1.1 4(03|04|13) ", said) and b"detail" in said
 
 
@@ -125,30 +112,27 @@ def test_sockets_of_one_client_shut_nobody_out(name, small):
     "1,100 sockets, more than a process of 1,024 files can hold; another client is served, and so is this one."
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 3000:
         pytest.skip("this process may not open so many files")
-    sockets = []
-    for _ in range(1100):
-        sockets.append(connect(small, ATTACKS[name]))
-    times = []
+    sockets = [connect(small, ATTACKS[name]) for _ in range(1100)]
     for _ in range(20):
         start = time.monotonic()
-        assert ask(small)[0] == 200
-        times.append(time.monotonic() - start)
-    assert max(times) < 2, times
+        assert other(small)[0] == 200 and time.monotonic() - start < 2
     assert sum(is_closed(s) for s in sockets) >= 700, "those over the share are closed"
 
-    async def play():
-        session = await Session.open(small.ws, local_addr=("127.0.0.9", 0))
-        answer = await session.call("reset", question_id="vet_clinic-02")
-        await session.ws.close()
-        return answer
-
-    assert "question" in json.dumps(asyncio.run(play()))
+    asyncio.run(times_of_a_neighbour(small, 1))
     for s in sockets:
         s.close()
 
 
 @pytest.mark.full
-def test_one_client_has_a_share_of_the_connections_and_gets_a_reason():
+def test_one_client_has_a_share_of_the_connections_and_gets_a_reason_and_sessions_give_theirs_back():
+    async def play(server):
+        for _ in range(5):
+            sessions = [await Session.open(server.ws) for _ in range(4)]
+            for one in sessions:
+                assert await begins(one)
+                await one.ws.close()
+            await asyncio.sleep(0.2)
+
     with Server(SQL_ENV_CONNECTIONS="5") as s:
         time.sleep(0.2)  # the connection that asked for /health is gone
         held = [connect(s) for _ in range(5)]
@@ -157,29 +141,15 @@ def test_one_client_has_a_share_of_the_connections_and_gets_a_reason():
         last.settimeout(5)
         said = last.recv(4096)
         assert said.startswith(b"HTTP/1.1 503 ") and b"its share" in said and is_closed(last, 5)
-        assert ask(s)[0] == 200, "another client has its own share"
+        assert other(s)[0] == 200, "another client has its own share"
         for one in held:
             one.close()
         time.sleep(0.2)
-        assert ask(s, address="127.0.0.1")[0] == 200, "and so has this one again"
+        assert ask(s.port)[0] == 200, "and so has this one again"
+        time.sleep(0.2)
+        asyncio.run(play(s))
 
 
-@pytest.mark.full
-def test_sessions_give_their_connections_back():
-    with Server(SQL_ENV_CONNECTIONS="4") as s:
-
-        async def main():
-            for _ in range(5):
-                sessions = [await Session.open(s.ws) for _ in range(4)]
-                for one in sessions:
-                    assert (await one.call("reset"))["type"] == "observation"
-                    await one.ws.close()
-                await asyncio.sleep(0.2)
-
-        asyncio.run(main())
-
-
-# ---- B4: sessions of MCP
 async def begins(session):
     "Whether a session that was opened has a seat."
     with suppress(websockets.ConnectionClosed):
@@ -189,15 +159,13 @@ async def begins(session):
 
 def mcp(server, body, address="127.0.0.1", session=None, method="POST"):
     headers = BOTH | ({"mcp-session-id": session} if session else {})
-    status, text, got = ask(server, "/mcp", method, json.dumps(body), address, **headers)
+    status, text, got = ask(server.port, "/mcp", method, body, address, **headers)
     return status, text, got.get("mcp-session-id", "")
 
 
 def call_tool(server, session, name, address="127.0.0.1", **arguments):
-    body = dict(jsonrpc="2.0", id=2, method="tools/call")
-    body["params"] = dict(name=name, arguments=arguments)
-    status, text, _ = mcp(server, body, address, session)
-    return status, text
+    body = dict(jsonrpc="2.0", id=2, method="tools/call", params=dict(name=name, arguments=arguments))
+    return mcp(server, body, address, session)[:2]
 
 
 @pytest.fixture(scope="module")
@@ -231,35 +199,26 @@ def test_clients_that_leave_without_a_word_take_no_seats(mcp_server):
         assert "submitted" in call_tool(mcp_server, session, "answer", value="3")[1] or i
 
 
-# ---- B5: logs
 def test_what_a_stranger_breaks_is_one_line_of_the_log(tmp_path):
     log = tmp_path / "log"
     with open(log, "w") as f, Server(ENABLE_WEB_INTERFACE="true", stderr=f) as s:
         before = len(log.read_text().splitlines())
         for i in range(5):
-            try:
-                path = f"/web/gradio_api/queue/data?session_hash=un%1b[2Jknown{i}"
-                urllib.request.urlopen(s.http + path, timeout=60).read()
-            except http.client.IncompleteRead:
-                pytest.fail("the answer was cut off")
+            other(s, f"/web/gradio_api/queue/data?session_hash=un%1b[2Jknown{i}")  # fails if the answer is cut off
         time.sleep(0.2)
         lines = log.read_text().splitlines()[before:]
     assert len(lines) <= 5 and "Traceback" not in "".join(lines), lines
     assert "\x1b" not in log.read_text()
 
 
-# ---- B8, B10: pages, names, addresses
-def test_pages_about_the_requests_load_nothing(shared):
+def test_pages_about_the_requests_load_nothing_and_the_page_has_no_frames(shared):
     for path in ("/docs", "/redoc"):
-        status, page, headers = ask(shared, path)
+        status, page, headers = other(shared, path)
         policy = headers["content-security-policy"]
         assert status == 200 and "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
         assert not re.search(r"<script|<link|<img|<iframe|src=|@import|https?://", page), path
         assert "POST /step" in page and "ResetRequest" in page
-
-
-def test_the_page_has_no_frames_and_stands_in_none(shared):
-    policy = ask(shared, "/web/")[2]["content-security-policy"]
+    policy = other(shared, "/web/")[2]["content-security-policy"]
     assert {"frame-src 'none'", "frame-ancestors 'self'", "object-src 'none'"} <= set(policy.split("; "))
 
 
@@ -267,35 +226,31 @@ def test_an_address_that_is_only_claimed_is_not_believed():
     "Eight sessions under made-up addresses are those of one client; a proxy that is named is believed."
 
     async def main(server):
-        opened, said = [], []
-        for i in range(8):
-            headers = {"X-Forwarded-For": f"203.0.113.{i}"}
-            opened.append(await Session.open(server.ws, additional_headers=headers))
-            said.append(await begins(opened[-1]))
+        claimed = [{"X-Forwarded-For": f"203.0.113.{i}"} for i in range(8)]
+        opened = [await Session.open(server.ws, additional_headers=headers) for headers in claimed]
+        granted = sum([await begins(session) for session in opened])
         for session in opened:
             session.ws.transport.abort()
-        return sum(said)
+        return granted
 
-    for proxies, granted in (("", 2), ("127.0.0.1", 8)):
-        named = {"FORWARDED_ALLOW_IPS": proxies} if proxies else {}
+    for named, granted in (({}, 2), (dict(FORWARDED_ALLOW_IPS="127.0.0.1"), 8)):
         with Server(SQL_ENV_SHARE="2", **named) as s:
             assert asyncio.run(main(s)) == granted
 
 
 def test_a_server_on_all_addresses_answers_to_numbers_only():
     with Server(HOST="0.0.0.0") as s:
-        assert ask(s)[0] == 200
-        status, text, _ = ask(s, Host="evil.example")
+        assert other(s)[0] == 200
+        status, text, _ = other(s, Host="evil.example")
         assert status == 403 and "SQL_ENV_HOSTS" in text
-        assert ask(s, "/reset", "POST", "{}", Host="evil.example", Origin="http://evil.example")[0] == 403
+        assert other(s, "/reset", "POST", "{}", Host="evil.example", Origin="http://evil.example")[0] == 403
 
 
-# ---- seats of several workers
 @pytest.mark.full
 def test_two_workers_have_their_seats_together():
     "120 sessions ask for 100 seats of two workers, and 100 get one; those of a killed worker are free again."
-    code = "from sql_env.cli import main; main()"
-    command = [sys.executable, "-c", code, "serve", "--workers", "2", "--capacity", "50"]
+    command = [sys.executable, "-c", "from sql_env.cli import main; main()"]
+    command += "serve --workers 2 --capacity 50".split()
 
     async def fill(server, n):
         opened = [await Session.open(server.ws) for _ in range(n)]
@@ -305,13 +260,9 @@ def test_two_workers_have_their_seats_together():
         opened, granted = await fill(server, 120)
         assert granted == 100
         children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-        workers = [
-            int(pid)
-            for pid in children.read_text().split()
-            if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-        ]
-        assert len(workers) == 2
-        os.kill(workers[0], 9)
+        pids = children.read_text().split()
+        killed, _ = [pid for pid in pids if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        os.kill(int(killed), 9)
         await asyncio.sleep(1)
         left = 0
         for one in opened:
@@ -320,7 +271,7 @@ def test_two_workers_have_their_seats_together():
         for _ in range(100):  # uvicorn starts another worker
             await asyncio.sleep(0.2)
             pids = children.read_text().split()
-            if len(pids) >= 3 and str(workers[0]) not in pids:
+            if len(pids) >= 3 and killed not in pids:
                 break
         assert left <= 100  # how many of them one worker has is for the kernel to say
         await asyncio.sleep(8)
@@ -333,31 +284,11 @@ def test_two_workers_have_their_seats_together():
         asyncio.run(main(s))
 
 
-# ---- a neighbour beside each attack
-@contextmanager
-def repeated(work, threads=4):
-    "Do a piece of work again and again in threads, meanwhile."
-    going = True
-
-    def run():
-        while going:
-            with suppress(OSError):
-                work()
-
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in range(threads):
-            pool.submit(run)
-        try:
-            yield
-        finally:
-            going = False
-
-
-async def _times_of_a_neighbour(server, steps):
+async def times_of_a_neighbour(server, steps):
     session = await Session.open(server.ws, local_addr=("127.0.0.9", 0))
     for i in range(steps):
         if i % 10 == 0:
-            await session.call("reset", question_id="vet_clinic-02", seed=i)
+            assert "question" in json.dumps(await session.call("reset", question_id="vet_clinic-02", seed=i))
         else:
             await session.call("step", action_type="QUERY", argument=f"SELECT {i}")
         await asyncio.sleep(0.002)
@@ -366,9 +297,8 @@ async def _times_of_a_neighbour(server, steps):
 
 
 def hold_and_close(server, first):
-    s = connect(server, first)
-    time.sleep(0.01)
-    s.close()
+    with connect(server, first):
+        time.sleep(0.01)
 
 
 NEIGHBOURS = dict(
@@ -376,29 +306,38 @@ NEIGHBOURS = dict(
     refused=lambda s: hold_and_close(s, HALF_BODIES["refused_host"]),
     heartbeat=lambda s: hold_and_close(s, ATTACKS["heartbeat"]),
     initialize=lambda s: mcp(s, OPENING),
-    unknown_stream=lambda s: ask(s, "/web/gradio_api/queue/data?session_hash=x", address="127.0.0.1"),
+    unknown_stream=lambda s: ask(s.port, "/web/gradio_api/queue/data?session_hash=x"),
 )
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", NEIGHBOURS)
 def test_a_neighbour_is_served_beside_an_attack(name, shared):
-    alone = asyncio.run(_times_of_a_neighbour(shared, 300))
-    with repeated(lambda: NEIGHBOURS[name](shared)):
-        beside = asyncio.run(_times_of_a_neighbour(shared, 300))
-    print(name, quantile(alone, 0.5), quantile(beside, 0.5), quantile(beside, 0.99))
+    asyncio.run(times_of_a_neighbour(shared, 300))  # caches fill
+    over = threading.Event()
+
+    def attack():
+        while not over.is_set():
+            with suppress(OSError):
+                NEIGHBOURS[name](shared)
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(attack)
+        try:
+            beside = asyncio.run(times_of_a_neighbour(shared, 300))
+        finally:
+            over.set()
     assert quantile(beside, 0.5) < 0.05 and quantile(beside, 0.99) < 0.5
 
 
-# ---- a soak
 @pytest.mark.full
 def test_half_a_minute_of_mixed_clients():
     "Nothing is lost or wrong over SIGTERM and kill -9, and memory stays; an hour is `python benchmarks/soak.py`."
     found = load_benchmark("soak").run(seconds=30)
-    print(json.dumps(found))
-    assert found["episodes_done"] > 50 and found["lost"] == found["twice"] == 0
-    assert found["different"] == found["wrong_verdicts"] == 0
-    mb = found["mb"]
-    assert mb["most"] - mb["first"] < 100  # caches fill; over an hour the last ten minutes are as the first
+    assert found["episodes_done"] > 50
+    assert found["lost"] == found["twice"] == found["different"] == found["wrong_verdicts"] == 0
+    # caches fill; over an hour the last ten minutes are as the first
+    assert found["mb"]["most"] - found["mb"]["first"] < 100
     assert found["alone"]["timer_late"]["n"] and found["mixed"]["calls"]["n"]
     assert all(found["beside"][name] for name in ("silent", "refused", "hostile", "killed"))

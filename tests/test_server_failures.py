@@ -12,7 +12,6 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,13 +21,13 @@ import pytest
 
 pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
 from fastapi.testclient import TestClient
-from serving import Server
+from serving import Server, act, tell
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from sql_env import EpisodeEnv, ScriptedPolicy, SQLAction, evaluate, load
 from sql_env.client import SessionLostError, _RemoteEpisodeEnv
-from sql_env.database.database import build_database
+from sql_env.database import build_database
 from sql_env.database.guards import EnvironmentFailedError
 from sql_env.database.workers import Workers
 from sql_env.evaluation.logs import read_log
@@ -45,9 +44,8 @@ from sql_env.server.settings import Journal, Seats, Settings, _as_line
 @contextmanager
 def full_disk(path: Path, room: int = 0):
     "No file of this process may grow beyond what `path` has now and some bytes more."
-    size = path.stat().st_size if path.exists() else 0
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, old[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + room, old[1]))
     try:
         yield
     finally:
@@ -55,38 +53,49 @@ def full_disk(path: Path, room: int = 0):
 
 
 @contextmanager
-def gone_folder(path: Path):
-    "The folder of a file is away for a while."
-    away = path.parent.with_name("away")
-    path.parent.rename(away)
-    try:
-        yield
-    finally:
-        away.rename(path.parent)
-
-
-@contextmanager
-def a_folder_instead(path: Path):
-    "A folder stands where the file was."
-    kept = path.rename(path.with_name("kept"))
-    path.mkdir()
-    try:
-        yield
-    finally:
+def gone(path: Path, folder: bool = False):
+    "A file or a folder is away for a while; a folder may stand where the file was."
+    away = path.rename(path.with_name("away"))
+    if folder:
+        path.mkdir()
+    yield
+    if folder:
         path.rmdir()
-        kept.rename(path)
+    away.rename(path)
 
 
 FAULTS = {
     "full disk": full_disk,
     "full after half a line": lambda path: full_disk(path, 20),
-    "gone": gone_folder,
-    "a folder": a_folder_instead,
+    "gone": lambda path: gone(path.parent),
+    "a folder": lambda path: gone(path, folder=True),
 }
 
 
 def lines_of(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def fails(error):
+    def raises(*_: object) -> None:
+        raise error
+
+    return raises
+
+
+def moves(questions) -> list[tuple[str, str]]:
+    return [("QUERY", questions[0].gold_sql), ("ANSWER", "@last")]
+
+
+def tool_calls(questions) -> list[tuple[str, dict]]:
+    return [("query", dict(sql=questions[0].gold_sql)), ("answer", dict(value="@last"))]
+
+
+def make_players(questions, reveal="verdict", on_end=None, **rules):
+    tools = pytest.importorskip("sql_env.server.mcp_tools")
+    env = EpisodeEnv(questions, **rules)
+    players = tools.Players(lambda: tools.Player(Session(env), reveal, on_end), Seats(1))
+    return players, players.enter()
 
 
 @pytest.fixture
@@ -95,23 +104,26 @@ def questions():
     return load("bundled").with_questions(found[:1])
 
 
+@pytest.fixture
+def path(tmp_path):
+    "Of a file of results, in a folder that may go away."
+    (tmp_path / "folder").mkdir()
+    return tmp_path / "folder" / "results.jsonl"
+
+
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_disk_that_fails_pays_nobody_zero(fault, tmp_path, questions):
+def test_a_disk_that_fails_pays_nobody_zero(fault, path, questions):
     "The answer is right, `/health` says what is wrong, and every line is there once the disk is."
-    path = tmp_path / "folder" / "results.jsonl"
-    path.parent.mkdir()
     app = create_app(Settings(web=False, hosts="*", results=str(path)), questions)
-    sql, numbers = questions[0].gold_sql, count()
+    numbers = count()
     with TestClient(app, base_url="http://localhost") as client:
 
         def play(n: int) -> None:
             with client.websocket_connect("/ws") as ws:
                 for _ in range(n):
-                    ws.send_json(dict(type="reset", data=dict(episode_id=f"episode-{next(numbers)}")))
-                    assert ws.receive_json()["type"] == "observation"
-                    for verb, text in (("QUERY", sql), ("ANSWER", "@last")):
-                        ws.send_json(dict(type="step", data=dict(action_type=verb, argument=text)))
-                        said = ws.receive_json()["data"]
+                    assert tell(ws, "reset", episode_id=f"episode-{next(numbers)}")["type"] == "observation"
+                    for verb, text in moves(questions):
+                        said = tell(ws, "step", action_type=verb, argument=text)["data"]
                     assert said["reward"] == 1.0 and said["done"]
                     assert said["metadata"]["correct"] and "blame" not in said["metadata"]
 
@@ -132,28 +144,16 @@ def test_a_statement_that_the_clock_stops_is_counted_and_logged(questions, capfd
     sql = "WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT 200000) SELECT count(*) FROM k"
     with TestClient(app, base_url="http://localhost") as client:
         with client.websocket_connect("/ws") as ws:
-            for sent in (dict(type="reset", data={}), dict(type="step", data=dict(action_type="QUERY", argument=sql))):
-                ws.send_json(sent)
-                said = ws.receive_json()["data"]["observation"]
+            tell(ws, "reset")
+            said = tell(ws, "step", action_type="QUERY", argument=sql)["data"]["observation"]
         assert said["error"].startswith("timeout")
         assert client.get("/health").json() == dict(status="healthy", emergency_stops=1)
     assert "emergency stop of a statement" in capfd.readouterr().err
 
 
-def test_results_that_wait_are_written_when_the_server_stops(tmp_path, questions):
-    path = tmp_path / "folder" / "results.jsonl"
-    path.parent.mkdir()
-    journal = Journal(str(path))
-    with gone_folder(path):
-        journal.add(dict(n=1))
-        assert journal.waiting == 1 and not path.exists()
-    assert journal.write() and lines_of(path) == [dict(n=1)]
-
-
 @pytest.mark.parametrize("end, kept", [('{"n": 2, "corr', [1]), ('{"n": 2}', [1, 2]), ("\x00" * 40, [1]), ("", [1])])
-def test_the_end_of_a_file_is_mended(end, kept, tmp_path):
+def test_the_end_of_a_file_is_mended(end, kept, path):
     "Half a line goes, a whole one that lacks its end stays; then lines follow as if nothing had been."
-    path = tmp_path / "results.jsonl"
     path.write_text('{"n": 1}\n' + end)
     Journal(str(path)).add(dict(n=9))
     assert [line["n"] for line in lines_of(path)] == [*kept, 9]
@@ -169,12 +169,12 @@ for i in range(100_000):
 
 
 @pytest.mark.slow
-def test_processes_that_are_killed_leave_whole_lines(tmp_path):
+def test_processes_that_are_killed_leave_whole_lines(path):
     "Four processes write one file and are killed one after the other: each has a run of lines without a gap."
-    path = tmp_path / "results.jsonl"
     command = [sys.executable, "-c", WRITES, str(path)]
     processes = [subprocess.Popen([*command, str(n)]) for n in range(4)]
-    while len({line.split(b",")[0] for line in read_bytes(path).splitlines()[:-1]}) < 4:
+    path.touch()
+    while len({line.split(b",")[0] for line in path.read_bytes().splitlines()[:-1]}) < 4:
         assert all(process.poll() is None for process in processes), "one has ended by itself"
         time.sleep(0.05)
     for process in processes:
@@ -188,67 +188,42 @@ def test_processes_that_are_killed_leave_whole_lines(tmp_path):
     assert all(numbers == list(range(len(numbers))) for numbers in found.values())
 
 
-def read_bytes(path: Path) -> bytes:
-    return path.read_bytes() if path.exists() else b""
-
-
-def test_no_episode_begins_whose_result_could_not_be_kept(tmp_path, questions, monkeypatch):
-    path = tmp_path / "folder" / "results.jsonl"
-    path.parent.mkdir()
+def test_no_episode_begins_whose_result_could_not_be_kept(path, questions, monkeypatch):
     monkeypatch.setattr(Journal.__init__, "__defaults__", (2, _as_line))
     app = create_app(Settings(web=False, hosts="*", results=str(path)), questions)
     with TestClient(app, base_url="http://localhost") as client:
-        with gone_folder(path), client.websocket_connect("/ws") as ws:
+        with gone(path.parent), client.websocket_connect("/ws") as ws:
             for _ in range(2):
-                ws.send_json(dict(type="reset", data={}))
-                assert ws.receive_json()["type"] == "observation"
-                ws.send_json(dict(type="step", data=dict(action_type="ANSWER", argument="7")))
-                assert ws.receive_json()["data"]["reward"] == 0.0
+                assert tell(ws, "reset")["type"] == "observation"
+                assert tell(ws, "step", action_type="ANSWER", argument="7")["data"]["reward"] == 0.0
             refused = client.post("/reset", json={})
             assert refused.status_code == 503 and "could not be kept" in refused.json()["detail"]
-            ws.send_json(dict(type="reset", data={}))
-            assert ws.receive_json()["type"] == "error"
+            assert tell(ws, "reset")["type"] == "error"
         assert client.post("/reset", json={}).status_code == 200
     assert len(lines_of(path)) == 2
 
 
 def test_what_fails_after_an_episode_is_no_part_of_it(questions):
     "A listener that raises loses its record, not the agent its reward."
-
-    def fails(record: dict) -> None:
-        raise OSError(28, "No space left on device")
-
-    env = SQLEnvironment(questions, on_end=fails)
+    env = SQLEnvironment(questions, on_end=fails(OSError(28, "No space left on device")))
     env.reset()
-    env.step(SQLAction(action_type="QUERY", argument=questions[0].gold_sql))
-    sent = env.step(SQLAction(action_type="ANSWER", argument="@last"))
+    sent = [act(env, *move) for move in moves(questions)][-1]
     assert sent.done and sent.reward == 1.0 and sent.metadata["correct"]
 
 
-def test_a_step_that_the_environment_fails_has_no_reward(questions, monkeypatch):
+@pytest.mark.parametrize("error", (MemoryError(), ZeroDivisionError("division by zero")))
+def test_a_step_that_the_environment_fails_has_no_reward_and_hides_what_broke(error, questions, monkeypatch):
     env = SQLEnvironment(questions)
     env.reset()
-
-    def fails(*_: str) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(env.episode_env, "step", fails)
-    sent = env.step(SQLAction(action_type="QUERY", argument="SELECT 1"))
+    monkeypatch.setattr(env.episode_env, "step", fails(error))
+    sent = act(env, "QUERY", "SELECT 1")
     assert sent.done and sent.reward is None and sent.metadata["blame"] == "environment"
-    assert "not the agent" in sent.error
+    assert sent.error.startswith("internal") and "not the agent" in sent.error and "division" not in sent.error
     monkeypatch.undo()
     assert not env.reset().done, "another episode can begin"
 
 
 ENDLESS = "WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k) SELECT sum(instr(hex(n), 'x')) FROM k"
-
-
-@pytest.fixture
-def narrow():
-    "A server with one seat, on which a statement may run for days."
-    options = dict(MAX_CONCURRENT_ENVS="1", SQL_ENV_OPERATIONS=str(10**12), SQL_ENV_SECONDS="100000")
-    with Server(**options) as server:
-        yield server
 
 
 def began(server):
@@ -279,32 +254,28 @@ def running(server) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_a_failure_of_the_environment(narrow):
-    client = began(narrow)
-    for pid in running(narrow):
-        os.kill(pid, signal.SIGKILL)
-    said = json.loads(client.recv())["data"]
-    assert said["done"] and said["reward"] is None and said["metadata"]["blame"] == "environment"
-    assert said["observation"]["error"].startswith("internal: The environment failed, not the agent")
-    for kind, data in (("reset", {}), ("step", dict(action_type="QUERY", argument="SELECT 1 -- " + "x" * 600))):
-        client.send(json.dumps(dict(type=kind, data=data)))
-        said = json.loads(client.recv())["data"]
-    assert said["observation"]["result"] and not said["observation"]["error"]
-    client.close()
-
-
-@pytest.mark.slow
-def test_who_leaves_in_the_middle_of_a_statement_leaves_its_seat(narrow):
-    "Three clients begin a statement of days on the only seat, one after the other, and are gone."
-    for _ in range(3):
+def test_a_killed_worker_is_a_failure_of_the_environment_and_who_leaves_meanwhile_leaves_its_seat():
+    "On a server with one seat, on which a statement may run for days."
+    options = dict(MAX_CONCURRENT_ENVS="1", SQL_ENV_OPERATIONS=str(10**12), SQL_ENV_SECONDS="100000")
+    with Server(**options) as narrow:
         client = began(narrow)
-        client.socket.shutdown(socket.SHUT_RDWR)
-    began(narrow).close()
-    while running(narrow):  # the last one was stopped too
-        time.sleep(0.05)
-
-
-# ---- the file of a database, while sessions are open
+        for pid in running(narrow):
+            os.kill(pid, signal.SIGKILL)
+        said = json.loads(client.recv())["data"]
+        assert said["done"] and said["reward"] is None and said["metadata"]["blame"] == "environment"
+        assert said["observation"]["error"].startswith("internal: The environment failed, not the agent")
+        for kind, data in (("reset", {}), ("step", dict(action_type="QUERY", argument="SELECT 1 -- " + "x" * 600))):
+            client.send(json.dumps(dict(type=kind, data=data)))
+            said = json.loads(client.recv())["data"]
+        assert said["observation"]["result"] and not said["observation"]["error"]
+        client.close()
+        # Three clients begin a statement of days on the only seat, one after the other, and are gone
+        for _ in range(3):
+            client = began(narrow)
+            client.socket.shutdown(socket.SHUT_RDWR)
+        began(narrow).close()
+        while running(narrow):  # the last one was stopped too
+            time.sleep(0.05)
 
 
 def cut(path: Path) -> None:
@@ -316,35 +287,26 @@ def overwritten(path: Path) -> None:
 
 
 def replaced(path: Path) -> None:
-    other = build_database(path.with_name("other"), "CREATE TABLE animal (id)", dict(animal=[(1,)]))
-    os.replace(other, path)
-
-
-def removed(path: Path) -> None:
-    path.unlink()
+    os.replace(build_database(path.with_name("other"), "CREATE TABLE animal (id)", dict(animal=[(1,)])), path)
 
 
 def play_openenv(questions, spoil, **rules) -> list:
     env = SQLEnvironment(questions, **rules)
     env.reset(question_id=questions[0].question_id)
     spoil(env.episode.database)
-    for verb, text in moves(questions):
-        sent = env.step(SQLAction(action_type=verb, argument=text))
-        if sent.done:
-            return [sent.reward]
-    return []
+    sent = (act(env, *move) for move in moves(questions))
+    return [one.reward for one in sent if one.done][:1]
 
 
 def play_gymnasium(questions, spoil, **rules) -> list:
     gym = pytest.importorskip("sql_env.integrations.gymnasium").GymEnv(questions, **rules)
     gym.reset()
     spoil(gym.env.episode.database)
-    try:
+    with suppress(Exception):
         for verb, text in moves(questions):
             _, reward, *_ = gym.step(dict(action_type=gym.actions.index(verb), argument=text))
-    except Exception:
-        return [None]
-    return [reward]
+        return [reward]
+    return [None]
 
 
 def play_trl(questions, spoil, **rules) -> list:
@@ -361,15 +323,12 @@ def play_trl(questions, spoil, **rules) -> list:
 
 
 def play_mcp(questions, spoil, **rules) -> list:
-    tools, kept = pytest.importorskip("sql_env.server.mcp_tools"), []
-    players = tools.Players(
-        lambda: tools.Player(Session(EpisodeEnv(questions, **rules)), "verdict", kept.append), Seats(1)
-    )
-    client = players.enter()
+    kept = []
+    players, client = make_players(questions, on_end=kept.append, **rules)
     players.call(client, "", "start", dict(question_id=questions[0].question_id))
     spoil(client.player.session.episode.database)
-    for verb, text in moves(questions):
-        players.call(client, "", verb.lower(), {"sql" if verb == "QUERY" else "value": text})
+    for name, arguments in tool_calls(questions):
+        players.call(client, "", name, arguments)
     assert not players.seats.taken.total()
     players.leave(client)
     return [episode.total_reward for episode in kept]
@@ -380,9 +339,7 @@ def play_harness(questions, spoil, **rules) -> list:
     session.begin(questions[0].question_id)
     harness = HarnessSession(session)
     spoil(session.episode.database)
-    for verb, text in moves(questions):
-        done = harness.call_tool(verb.lower(), {"sql" if verb == "QUERY" else "value": text}).done
-    assert done
+    assert [harness.call_tool(*call).done for call in tool_calls(questions)][-1]
     return [harness.verify([]).env_reward]
 
 
@@ -397,14 +354,10 @@ def play_evaluation(questions, spoil, **rules) -> list:
     return [None if episode.blame == "environment" else episode.total_reward]
 
 
-def moves(questions) -> list[tuple[str, str]]:
-    return [("QUERY", questions[0].gold_sql), ("ANSWER", "@last")]
-
-
 IDIOMS = (play_openenv, play_gymnasium, play_trl, play_mcp, play_harness, play_evaluation)
 
 
-@pytest.mark.parametrize("fault", (cut, overwritten, replaced, removed))
+@pytest.mark.parametrize("fault", (cut, overwritten, replaced, os.remove))
 @pytest.mark.parametrize("is_warm", (False, True))
 @pytest.mark.parametrize("play", IDIOMS)
 def test_nobody_is_paid_zero_for_a_file_that_broke(play, is_warm, fault, tmp_path, questions):
@@ -423,9 +376,10 @@ def test_nobody_is_paid_zero_for_a_file_that_broke(play, is_warm, fault, tmp_pat
     assert set(play(found, spoil)) <= {None, 1.0}
 
 
-@pytest.mark.parametrize(
-    "error", (MemoryError(), apsw.NoMemError("out of memory"), EnvironmentFailedError("a worker died"))
-)
+ERRORS = MemoryError(), apsw.NoMemError("out of memory"), EnvironmentFailedError("a worker died")
+
+
+@pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("place", ("Sandbox.load", "Sandbox.__init__", "InstanceGenerator.__init__"))
 @pytest.mark.parametrize("play", IDIOMS)
 def test_nobody_is_paid_for_evidence_that_could_not_be_judged(play, place, error, questions, monkeypatch):
@@ -435,11 +389,7 @@ def test_nobody_is_paid_for_evidence_that_could_not_be_judged(play, place, error
 
     def spoil(database) -> None:
         VARIANT_STORE.clear()
-
-        def fails(*_: object) -> None:
-            raise error
-
-        monkeypatch.setattr(f"sql_env.grading.variants.{module}.{place}", fails)
+        monkeypatch.setattr(f"sql_env.grading.variants.{module}.{place}", fails(error))
 
     assert set(play(fresh, spoil, verify="robust")) <= {None}
 
@@ -452,26 +402,26 @@ def test_a_worker_without_memory_is_a_failure_of_the_environment(questions):
     workers.start()
     for is_full in (True, False):
         env.reset()
-        env.step(SQLAction(action_type="QUERY", argument=questions[0].gold_sql))
+        act(env, *moves(questions)[0])
         for worker in workers._lanes[4].free if is_full else ():  # where verdicts begin
             size = int(Path(f"/proc/{worker.process.pid}/statm").read_text().split()[0]) * resource.getpagesize()
             resource.prlimit(worker.process.pid, resource.RLIMIT_AS, (size // 2, size // 2))
-        sent = env.step(SQLAction(action_type="ANSWER", argument="@last"))
+        sent = act(env, "ANSWER", "@last")
         assert (sent.reward, sent.metadata.get("blame")) == ((None, "environment") if is_full else (1.0, None))
     workers.close()
 
 
 def test_an_episode_over_mcp_waits_for_a_full_disk(questions, tmp_path):
     "What the client was told is what the log says, once there is room again; and `/health` says what is wrong."
-    tools, path = pytest.importorskip("sql_env.server.mcp_tools"), tmp_path / "agent.jsonl"
+    path = tmp_path / "agent.jsonl"
+    tools = pytest.importorskip("sql_env.server.mcp_tools")
     with tools._log_journal(path, EpisodeEnv(questions)) as journal:
-        players = tools.Players(lambda: tools.Player(Session(EpisodeEnv(questions)), "verdict", journal.add), Seats(1))
-        client = players.enter()
+        players, client = make_players(questions, on_end=journal.add)
 
         def play() -> None:
-            players.call(client, "", "start", {})
-            players.call(client, "", "query", dict(sql=questions[0].gold_sql))
-            assert "is right" in players.call(client, "", "answer", dict(value="@last"))[0]
+            for name, arguments in [("start", {}), *tool_calls(questions)]:
+                said = players.call(client, "", name, arguments)[0]
+            assert "is right" in said
 
         play()
         with full_disk(path, 20):
@@ -486,7 +436,6 @@ def test_an_episode_over_mcp_waits_for_a_full_disk(questions, tmp_path):
 
 
 def test_a_server_that_failed_is_an_error_of_its_client(questions):
-    "Of `evaluate` on a server, and of a trainer's rollout there."
     failed = SQLObservation(error="internal: failed", done=True, metadata=dict(blame="environment"))
     client = SimpleNamespace(step=lambda action: SimpleNamespace(observation=failed))
     with pytest.raises(SessionLostError, match="internal"):
@@ -501,10 +450,8 @@ def test_a_server_that_failed_is_an_error_of_its_client(questions):
 
 
 def test_mcp_begins_no_episode_whose_result_could_not_be_kept(questions):
-    tools, full = pytest.importorskip("sql_env.server.mcp_tools"), ["the journal is full"]
-    players = tools.Players(lambda: tools.Player(Session(EpisodeEnv(questions))), Seats(1))
+    (players, client), full = make_players(questions), ["the journal is full"]
     players.journal = SimpleNamespace(refusal=lambda: full[0])
-    client = players.enter()
     assert "the journal is full" in players.call(client, "", "start", {})[0]
     full[0] = ""
     assert not players.call(client, "", "start", {})[1]
@@ -512,18 +459,16 @@ def test_mcp_begins_no_episode_whose_result_could_not_be_kept(questions):
 
 def test_what_the_server_ends_is_no_result_over_mcp(questions):
     "An episode is in the middle when the server stops; a client that leaves one is another matter."
-    tools, kept = pytest.importorskip("sql_env.server.mcp_tools"), []
-    make = partial(Session, EpisodeEnv(questions))
-    players = tools.Players(lambda: tools.Player(make(), on_end=kept.append), Seats(2))
+    kept = []
+    players, stays = make_players(questions, on_end=kept.append)
 
     async def main() -> None:
-        async with tools.HttpEndpoint(players).run():
-            for leaves in (True, False):
-                client = players.enter()
+        async with pytest.importorskip("sql_env.server.mcp_tools").HttpEndpoint(players).run():
+            leaves = players.enter()
+            for client in (leaves, stays):
                 players.call(client, "", "start", {})
-                if leaves:
-                    players.leave(client)
-        players.leave(client)
+                players.leave(leaves)
+        players.leave(stays)
 
     asyncio.run(main())
     assert len(kept) == 1

@@ -3,29 +3,31 @@
 import ast
 import asyncio
 import gc
-import http.client
 import json
 import pickle
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 import pytest
+import uvicorn
+import websockets
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
-from serving import Server, Session, benchmark
+from mcp_words import BOTH
+from serving import Server, Session, act, ask, benchmark, tell
 from tables import cases
 
-from sql_env import OraclePolicy, evaluate, load, verify
+from sql_env import OraclePolicy, evaluate, verify
 from sql_env.client import SQLEnv, VerdictWithheldError
 from sql_env.grading.readings import UnreadableAnswerError
-from sql_env.models import SQLAction
 from sql_env.server import app, limits
 from sql_env.server.app import Settings, create_app, environment_factory
 from sql_env.server.environment import SQLEnvironment
@@ -34,18 +36,17 @@ from sql_env.server.page import Visits, _episode_html
 from sql_env.server.settings import Seats, _client_name
 
 
-@pytest.fixture(scope="module")
-def questions():
-    return load("bundled")
-
-
-# ---- seats
 def test_all_sessions_together_are_bounded():
     seats = Seats(4, share=4)
     assert [bool(seats.take(f"203.0.113.{i}")) for i in range(6)] == [False] * 4 + [True] * 2
     seats.give_back("203.0.113.0")
     assert not seats.take("198.51.100.1") and seats.taken.total() == 4
     assert "203.0.113.0" not in seats.taken, "a client without sessions is forgotten"
+    with ThreadPoolExecutor(80) as pool:
+        assert [*pool.map((many := Seats(50)).take, ["127.0.0.1"] * 80)].count("") == 50 == many.taken.total()
+    # a customer with many addresses is one client
+    assert _client_name("2001:db8:1:2::1") == _client_name("2001:db8:1:2:ffff::9") != _client_name("2001:db8:1:3::1")
+    assert _client_name("not an address") == "not an address"
 
 
 @pytest.mark.parametrize(
@@ -56,26 +57,10 @@ def test_one_client_has_a_share(capacity, share, address, granted):
     seats = Seats(capacity, share)
     refused = [seats.take(address) for _ in range(capacity + 3)]
     assert refused.count("") == granted and "capacity" in refused[-1]
-    if granted < capacity:
-        assert not seats.take("198.51.100.1"), "there is room for others"
+    assert granted == capacity or not seats.take("198.51.100.1"), "there is room for others"
 
 
-def test_a_customer_with_many_addresses_is_one_client():
-    assert _client_name("2001:db8:1:2::1") == _client_name("2001:db8:1:2:ffff::9") != _client_name("2001:db8:1:3::1")
-    assert _client_name("not an address") == "not an address"
-
-
-def test_threads_take_no_seat_twice():
-    seats, got = Seats(50), []
-    threads = [threading.Thread(target=lambda: got.append(seats.take("127.0.0.1"))) for _ in range(80)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert got.count("") == 50 == seats.taken.total()
-
-
-def test_visits_of_the_page_take_seats_and_give_them_back(questions):
+def test_visits_of_the_page_take_seats_and_give_them_back_and_clicks_at_once_are_one(questions):
     now, seats = [0.0], Seats(3, share=3)
     visits = Visits(lambda: SQLEnvironment(questions), seats, 100, clock=lambda: now[0])
     tabs = [visits.begin(f"tab{i}", "127.0.0.1") for i in range(150)]
@@ -90,20 +75,14 @@ def test_visits_of_the_page_take_seats_and_give_them_back(questions):
     assert visits.find("tab0") and not isinstance(visits.begin("new", "127.0.0.1"), str)
     now[0] = 120.0  # tab2 was idle for longer than 100
     assert not seats.take("127.0.0.1") and visits.find("tab2") is None and visits.find("tab0")
-
-
-def test_two_clicks_at_once_are_one_visit(questions):
+    # two clicks at once are one visit
     seats = Seats(8)
-    visits, found = Visits(lambda: SQLEnvironment(questions), seats), []
-    clicks = [threading.Thread(target=lambda: found.append(visits.begin("tab", "127.0.0.1"))) for _ in range(8)]
-    for click in clicks:
-        click.start()
-    for click in clicks:
-        click.join()
+    visits = Visits(lambda: SQLEnvironment(questions), seats)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(visits.begin, ["tab"] * 8, ["127.0.0.1"] * 8))
     assert len(set(map(id, found))) == 1 == seats.taken.total()
 
 
-# ---- names
 @pytest.mark.parametrize("hosts, origins, listens, host, origin, welcome", cases("server_guard_names"))
 def test_names(hosts, origins, listens, host, origin, welcome):
     assert (_Names.read(hosts, origins, listens).refusal(host, origin) == "") is welcome
@@ -115,17 +94,12 @@ def test_any_header_is_judged(host, origin):
     assert isinstance(_Names.read("", "", "127.0.0.1").refusal(host, origin), str)
 
 
-# ---- messages
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None))
+nested = st.recursive(plain, lambda x: st.lists(x) | st.dictionaries(st.sampled_from(["type", "data", "x"]), x))
+
+
 @law(200)
-@given(
-    st.one_of(
-        st.text(),
-        st.recursive(
-            st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)),
-            lambda x: st.lists(x) | st.dictionaries(st.sampled_from(["type", "data", "x"]), x),
-        ).map(json.dumps),
-    )
-)
+@given(st.one_of(st.text(), nested.map(json.dumps)))
 def test_any_text_is_a_message_or_gets_a_reason(text):
     code, problem = _message_problem({"text": text})
     assert bool(code) == bool(problem)
@@ -133,39 +107,32 @@ def test_any_text_is_a_message_or_gets_a_reason(text):
         assert isinstance(json.loads(text), dict)
 
 
-NO_MESSAGES = [
-    "[]",
-    "null",
-    "1",
-    '"reset"',
-    "[" * 100_000,
-    '{"a":' * 100_000,
-    "9" * 5000,
-    '{"type": "\\ud800"}',
-    "",
-    "NaN",
-]
+NO_MESSAGES = ["", "[" * 10**5, '{"a":' * 10**5, "9" * 5000, r'{"type": "\ud800"}', *'[] null 1 "reset" NaN'.split()]
 
 
-def guarded(app, **options):
-    "A guard, and what it does with some events of a WebSocket."
+def sent_by(guard, *events, send=None, **scope):
+    "What a guard sends in answer to some events, after which nothing comes."
+    sent, events = [], list(events)
 
-    def play(*events, host=b"localhost", origin=None):
-        sent, events = [], [dict(type="websocket.connect"), *events]
+    async def receive():
+        return events.pop(0) if events else await asyncio.sleep(3600)
 
-        async def receive():
-            return events.pop(0) if events else await asyncio.sleep(3600)
+    async def keep(message):
+        sent.append(message)
 
-        async def send(message):
-            sent.append(message)
+    scope = dict(headers=[(b"host", b"localhost")], client=("127.0.0.1", 1)) | scope
+    asyncio.run(asyncio.wait_for(guard(scope, receive, send or keep), 5))
+    return sent
 
-        headers = [(b"host", host)] + ([(b"origin", origin)] if origin else [])
-        scope = dict(type="websocket", path="/ws", headers=headers, client=("127.0.0.1", 1))
-        asyncio.run(guard(scope, receive, send))
-        return sent
 
-    guard = _Guard(app, **(dict(seats=Seats(1), names=_Names.read("", "", "127.0.0.1")) | options))
-    return play, guard
+def make_guard(app, **options):
+    return _Guard(app, Seats(1), _Names.read("", "", "127.0.0.1"), **options)
+
+
+def play(guard, *events, host=b"localhost", origin=None, **more):
+    headers = [(b"host", host)] + ([(b"origin", origin)] if origin else [])
+    opened = dict(type="websocket.connect")
+    return sent_by(guard, opened, *events, type="websocket", path="/ws", headers=headers, **more)
 
 
 async def echo(scope, receive, send):
@@ -178,14 +145,12 @@ async def echo(scope, receive, send):
 
 
 def received(text):
-    return dict(type="websocket.receive", **({"text": text} if isinstance(text, str) else {"bytes": text}))
+    return {"type": "websocket.receive", "text" if isinstance(text, str) else "bytes": text}
 
 
 def test_what_is_no_message_gets_an_error_and_the_session_goes_on():
-    play, guard = guarded(echo)
-    good = '{"type": "state"}'
-    bad = [received(t) for t in [*NO_MESSAGES, b"\x00"]]
-    said = play(*bad, received(good), dict(type="websocket.disconnect", code=1000))
+    guard, bad = make_guard(echo), [received(t) for t in [*NO_MESSAGES, b"\x00"]]
+    said = play(guard, *bad, received('{"type": "state"}'), dict(type="websocket.disconnect", code=1000))
     texts = [json.loads(m["text"]) for m in said if m["type"] == "websocket.send"]
     assert [t["type"] for t in texts] == ["error"] * len(bad) + ["state"]
     assert all(t["data"]["code"] in ("INVALID_JSON", "VALIDATION_ERROR") for t in texts[:-1])
@@ -194,23 +159,19 @@ def test_what_is_no_message_gets_an_error_and_the_session_goes_on():
 
 def test_deadlines():
     for options, n in ((dict(deadline=0.01), 0), (dict(idle=0.01), 1)):
-        play, guard = guarded(echo, **options)
-        said = play(*[received("{}")] * n)
+        said = play(guard := make_guard(echo, **options), *[received("{}")] * n)
         assert said[-1]["type"] == "websocket.close" and "no message" in said[-1]["reason"]
         assert len(said) == 2 + n and not guard.seats.taken
-
-
-def test_what_is_no_message_does_not_count_as_the_first():
-    play, _ = guarded(echo, deadline=0.01, idle=0)
-    assert play(received("[]"))[-1]["type"] == "websocket.close"
+    said = play(make_guard(echo, deadline=0.01, idle=0), received("[]"))
+    assert said[-1]["type"] == "websocket.close", "what is no message does not count as the first"
 
 
 def test_strangers_and_one_too_many():
-    play, guard = guarded(echo)
-    assert [m["type"] for m in play(origin=b"http://evil.example")] == ["websocket.close"]
-    assert [m["type"] for m in play(host=b"evil.example")] == ["websocket.close"]
+    guard = make_guard(echo)
+    for stranger in (dict(origin=b"http://evil.example"), dict(host=b"evil.example")):
+        assert [m["type"] for m in play(guard, **stranger)] == ["websocket.close"]
     guard.seats.take("127.0.0.1")
-    said = play()
+    said = play(guard)
     assert json.loads(said[1]["text"])["data"]["code"] == "CAPACITY_REACHED" and said[2]["code"] == 1013
 
 
@@ -218,41 +179,30 @@ def test_nothing_is_raised_when_a_client_is_gone():
     async def gone(message):
         raise OSError("client disconnected")
 
-    guard = _Guard(echo, Seats(1))
-    events = [dict(type="websocket.connect"), dict(type="websocket.disconnect", code=1006)]
-
-    async def receive():
-        return events.pop(0)
-
-    scope = dict(type="websocket", path="/ws", headers=[], client=("127.0.0.1", 1))
-    asyncio.run(guard(scope, receive, gone))
+    play(guard := make_guard(echo), dict(type="websocket.disconnect", code=1006), send=gone)
     assert not guard.seats.taken
 
 
-# ---- requests
-def requested(app=None, path="/reset", host=b"localhost", body=None, **options):
-    "What a guard sends for a request whose body never comes, or is this one; and the guard."
-    sent, events = [], [] if body is None else [dict(type="http.request", body=body)]
-
-    async def receive():
-        return events.pop(0) if events else await asyncio.sleep(3600)
-
-    async def send(message):
-        sent.append(message)
-
+def requested(app=echo, path="/reset", host=b"localhost", body=None):
+    "What a guard sends for a request whose body never comes, or is this one."
+    events = [] if body is None else [dict(type="http.request", body=body)]
     headers = [(b"host", host), (b"content-length", b"10")]
-    scope = dict(type="http", method="POST", path=path, headers=headers, client=("127.0.0.1", 1))
-    guard = _Guard(app or echo, **(dict(seats=Seats(1), names=_Names.read("", "", "127.0.0.1")) | options))
-    asyncio.run(asyncio.wait_for(guard(scope, receive, send), 5))
-    return sent, guard
+    return sent_by(make_guard(app), *events, type="http", method="POST", path=path, headers=headers)
 
 
 @pytest.mark.parametrize("wrong, status", [(dict(host=b"evil.example"), 403), (dict(path="/web/upload"), 404)])
 def test_a_refused_request_does_not_wait_for_its_body(wrong, status):
-    sent, _ = requested(**wrong)
+    sent = requested(**wrong)
     assert [m["type"] for m in sent] == ["http.response.start"] + ["http.response.body"] * 2
     assert sent[0]["status"] == status and (b"connection", b"close") in sent[0]["headers"]
     assert sent[1]["body"] and not sent[2].get("more_body")
+
+
+def test_a_body_that_does_not_come_is_given_up():
+    headers = [(b"host", b"localhost"), (b"content-length", b"10")]
+    for half in ([], [dict(type="http.request", body=b"{", more_body=True)]):
+        asked = dict(type="http", method="POST", path="/reset", headers=headers)
+        assert sent_by(make_guard(echo, deadline=0.01), *half, **asked)[0]["status"] == 408
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -262,120 +212,75 @@ def test_what_breaks_is_one_line_and_its_control_characters_are_shown(begun, cap
             await send(dict(type="http.response.start", status=200, headers=[]))
         raise KeyError("un\x1b[2J\nknown")
 
-    sent, _ = requested(broken, path="/x\r\x1b]0;y", body=b"")
+    sent = requested(broken, path="/x\r\x1b]0;y", body=b"")
     assert sent[0]["status"] == (200 if begun else 500) and sent[-1]["type"] == "http.response.body"
     [record] = caplog.records
     assert record.exc_info is None and record.getMessage().isprintable()
 
 
-NOT_OF_THE_PAGE = """gradio_api/dev/reload gradio_api/startup-events gradio_api/info gradio_api/upload
-gradio_api/heartbeat gradio_api/queue/data/x gradio_api/heartbeat/a/b monitoring monitoring/summary config login file=x
-gradio_api/file=/etc/passwd gradio_api/stream/a/b/c/playlist.m3u8 assets/../config openapi.json""".split()
+OF_THE_PAGE = ("", "/", "/assets/Index-3.js", "/theme.css", "/gradio_api/queue/join")
+NOT_OF_THE_PAGE = """/gradio_api/dev/reload /gradio_api/startup-events /gradio_api/info /gradio_api/upload
+/gradio_api/heartbeat /gradio_api/queue/data/x /gradio_api/heartbeat/a/b /monitoring /monitoring/summary /config /login
+/state /step /reset /file=x /gradio_api/file=/etc/passwd /gradio_api/stream/a/b/c/playlist.m3u8
+/assets/../config /openapi.json""".split()
 
 
-@pytest.mark.parametrize("path", NOT_OF_THE_PAGE)
-def test_what_the_page_does_not_use_is_not_there(path):
-    sent, _ = requested(path=f"/web/{path}", body=b"")
-    assert sent[0]["status"] == 404
-
-
-@pytest.mark.parametrize("path", ["", "/", "/assets/Index-3.js", "/theme.css", "/gradio_api/queue/join"])
-def test_what_the_page_uses_is_there(path):
+@pytest.mark.parametrize("path", [*OF_THE_PAGE, *NOT_OF_THE_PAGE])
+def test_what_the_page_uses_is_there_and_nothing_else(path):
     async def page(scope, receive, send):
         await send(dict(type="http.response.start", status=200, headers=[]))
 
-    sent, _ = requested(page, path=f"/web{path}", body=b"")
-    assert sent[0]["status"] == 200
+    sent = requested(page, path=f"/web{path}", body=b"")
+    assert sent[0]["status"] == (200 if path in OF_THE_PAGE else 404)
 
 
-DOUBLED = {
-    "two hosts": [(b"host", b"localhost"), (b"host", b"localhost")],
-    "two origins": [(b"host", b"localhost"), (b"origin", b"http://evil"), (b"origin", b"http://localhost")],
-    "two lengths": [(b"host", b"localhost"), (b"content-length", b"1"), (b"content-length", b"2")],
-    "length and chunks": [(b"host", b"localhost"), (b"content-length", b"1"), (b"transfer-encoding", b"chunked")],
-}
+def test_headers_that_contradict_each_other_are_refused():
+    host, length = (b"host", b"localhost"), (b"content-length", b"1")
+    for headers in (
+        [host, host],
+        [host, (b"origin", b"http://evil"), (b"origin", b"http://localhost")],
+        [host, length, (b"content-length", b"2")],
+        [host, length, (b"transfer-encoding", b"chunked")],
+    ):
+        asked = dict(type="http", method="GET", path="/health", headers=headers)
+        sent = sent_by(_Guard(None, Seats(1)), dict(type="http.request"), **asked)
+        assert sent[0]["status"] == 400 and (b"connection", b"close") in sent[0]["headers"], headers
 
 
-@pytest.mark.parametrize("headers", DOUBLED.values(), ids=DOUBLED)
-def test_headers_that_contradict_each_other_are_refused(headers):
-    sent = []
-
-    async def send(message):
-        sent.append(message)
-
-    async def receive():
-        return dict(type="http.request")
-
-    scope = dict(type="http", method="GET", path="/health", headers=headers, client=("127.0.0.1", 1))
-    asyncio.run(_Guard(None, Seats(1))(scope, receive, send))
-    assert sent[0]["status"] == 400 and (b"connection", b"close") in sent[0]["headers"]
-
-
-WRONG_VALUES = {
-    "infinite seed": '{"seed": 1e999}',
-    "seed that is no number": '{"seed": NaN}',
-    "seed that is a truth": '{"seed": true}',
-    "half a pair": r'{"episode_id": "\ud800"}',
-    "half a pair as key": r'{"\udfff": 1}',
-    "many keys": json.dumps({f"k{i}": i for i in range(20_000)}),
-    "no object": "[]",
-    "deep": '{"a": ' + "[" * 5000 + "]" * 5000 + "}",
-    "a long number": '{"seed": ' + "7" * 5000 + "}",
-    "half a seed": '{"seed": 1.5}',
-}
+WRONG_SEEDS = [f'{{"seed": {seed}}}' for seed in ("1e999", "NaN", "true", "1.5", "7" * 5000)]
+WRONG_VALUES = [*WRONG_SEEDS, r'{"episode_id": "\ud800"}', r'{"\udfff": 1}', "[]"]
+WRONG_VALUES += ['{"a": ' + "[" * 5000 + "]" * 5000 + "}", json.dumps({f"k{i}": i for i in range(20_000)})]
 
 
 def test_wrong_values_are_422_and_end_no_session(monkeypatch):
     monkeypatch.setattr(limits, "_LINGER", 0.01)  # there is no more of a body to wait for
     served = create_app(Settings(web=False, hosts="*"))
     with TestClient(served, raise_server_exceptions=False) as client:
-        for name, body in WRONG_VALUES.items():
-            assert client.post("/reset", content=body).status_code == 422, name
+        for body in WRONG_VALUES:
+            assert client.post("/reset", content=body).status_code == 422, body[:50]
             with client.websocket_connect("/ws") as ws:
                 ws.send_text('{"type": "reset", "data": ' + body + "}")
-                assert ws.receive_json()["type"] == "error", name
-                ws.send_json(dict(type="reset", data={}))
-                assert ws.receive_json()["type"] == "observation", name
+                assert ws.receive_json()["type"] == "error", body[:50]
+                assert tell(ws, "reset")["type"] == "observation", body[:50]
 
 
 @pytest.mark.parametrize("path", ["heartbeat/x", "queue/data"])
 def test_streams_of_the_page_are_counted(path):
     async def stream(scope, receive, send):
-        assert guards[0].streams.taken.total() == 2
+        assert guard.streams.taken.total() == 2
 
-    guards = []
-
-    async def main():
-        guard = _Guard(stream, Seats(1, share=1))
-        guards.append(guard)
+    guard = _Guard(stream, Seats(1, share=1))
+    asked = dict(type="http", method="GET", path=f"/web/gradio_api/{path}")
+    guard.streams.take("127.0.0.1")
+    assert not sent_by(guard, dict(type="http.request"), **asked) and guard.streams.taken.total() == 1
+    for _ in range(3):
         guard.streams.take("127.0.0.1")
-        headers, sent = [(b"host", b"localhost")], []
-
-        async def receive():
-            return dict(type="http.request")
-
-        async def send(message):
-            sent.append(message)
-
-        scope = dict(type="http", method="GET", path=f"/web/gradio_api/{path}", headers=headers)
-        scope["client"] = ("127.0.0.1", 1)
-        await guard(scope, receive, send)
-        assert not sent and guard.streams.taken.total() == 1
-        for _ in range(3):
-            guard.streams.take("127.0.0.1")
-        await guard(scope, receive, send)
-        assert sent[0]["status"] == 503
-
-    asyncio.run(main())
+    assert sent_by(guard, dict(type="http.request"), **asked)[0]["status"] == 503
 
 
-# ---- connections
 class Transport:
     def __init__(self, address):
-        self.address = address
-
-    def get_extra_info(self, _):
-        return self.address, 1
+        self.get_extra_info = lambda _: (address, 1)
 
 
 def test_connections_are_counted_once_and_one_client_has_a_share():
@@ -388,9 +293,7 @@ def test_connections_are_counted_once_and_one_client_has_a_share():
         connections.leave(t)
     assert connections.enter(Transport("127.0.0.1")) == ""
     assert "share" in connections.enter(Transport("127.0.0.1"))
-
-
-def test_a_proxy_may_have_all_connections_and_workers_count_their_own():
+    # a proxy may have all, and workers count their own
     connections = pickle.loads(pickle.dumps(_Connections(8, proxies="10.0.0.0/8")))
     made = [Transport("10.1.2.3") for _ in range(9)]
     assert [connections.enter(t) == "" for t in made] == [True] * 8 + [False]
@@ -401,13 +304,11 @@ def test_processes_have_their_seats_together(tmp_path):
     seats = Seats(4, 3, file=str(tmp_path / "seats"))
     code = "import sys; from sql_env.server.settings import Seats; s = Seats(4, 3, file=sys.argv[1])\n"
     code += "for line in sys.stdin: print(repr(s.take(line.strip())), flush=True)"
-    other = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / "seats")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "seats")], **pipes)
 
     def take(address):
-        other.stdin.write(address + "\n")
-        other.stdin.flush()
+        print(address, file=other.stdin, flush=True)
         return ast.literal_eval(other.stdout.readline())
 
     assert [take("192.0.2.1"), take("192.0.2.1"), seats.take("192.0.2.1")] == [""] * 3
@@ -420,7 +321,6 @@ def test_processes_have_their_seats_together(tmp_path):
     assert [seats.take("192.0.2.1") for _ in range(2)] == ["", ""], "the dead one's are free"
 
 
-# ---- verdicts that are withheld
 def test_a_benchmark_tells_nothing_and_writes_results(questions, tmp_path):
     made = Settings(reveal="none", reward="shaped", results=str(tmp_path / "results.jsonl"))
     env = environment_factory(made, questions)()
@@ -428,13 +328,13 @@ def test_a_benchmark_tells_nothing_and_writes_results(questions, tmp_path):
     seen = []
     for answer in ("wrong", "@last"):
         env.reset(question_id=q.question_id, seed=1, episode_id=answer)
-        env.step(SQLAction(action_type="QUERY", argument=q.gold_sql))
-        obs = env.step(SQLAction(action_type="ANSWER", argument=answer))
+        act(env, "QUERY", q.gold_sql)
+        obs = act(env, "ANSWER", answer)
         page = _episode_html(env, obs)
         seen.append((obs.model_dump(exclude={"action_history", "metadata"}), page.replace(answer, "")))
         assert obs.done and obs.reward == 0 and set(obs.metadata) == {"episode_id", "question_id"}
         assert "orrect" not in page and "rong" not in page.replace("wrong", "") and "outcome" not in page
-        env.step(SQLAction(action_type="QUERY", argument="SELECT 1"))
+        act(env, "QUERY", "SELECT 1")
     assert seen[0] == seen[1], "a wrong answer looks like a right one"
     lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert [(r["episode_id"], r["correct"], r["steps"]) for r in lines] == [("wrong", False, 2), ("@last", True, 2)]
@@ -444,12 +344,10 @@ def test_a_benchmark_tells_nothing_and_writes_results(questions, tmp_path):
 def test_a_long_answer_sets_off_no_full_garbage_collection(answer, monkeypatch):
     "A full collection holds all sessions up; it came within each of these answers, for 10 to 70 ms."
     monkeypatch.setattr(app, "create_app", lambda *_, **__: None)
-    kept, interval = gc.get_threshold(), sys.getswitchinterval()
-    full = []
+    kept, interval, full = gc.get_threshold(), sys.getswitchinterval(), []
 
     def note(phase, info):
-        if phase == "start" and info["generation"] == 2:
-            full.append(info)
+        full.extend([info] * (phase == "start" and info["generation"] == 2))
 
     gc.callbacks.append(note)
     try:
@@ -468,28 +366,19 @@ def test_a_long_answer_sets_off_no_full_garbage_collection(answer, monkeypatch):
 def test_limits_are_settings(questions):
     env = environment_factory(Settings(operations=500, rows=3), questions)()
     env.reset(question_id="vet_clinic-05")
-    said = [
-        env.step(SQLAction(action_type="QUERY", argument=sql))
-        for sql in ("SELECT name FROM owner", "SELECT count(*) FROM visit a, visit b")
-    ]
+    said = [act(env, "QUERY", f"SELECT {rest}") for rest in ("name FROM owner", "count(*) FROM visit a, visit b")]
     assert "or more rows, 3 shown" in said[0].result and said[1].error.startswith("operations")
 
 
-# ---- half requests, on a socket
 def cut_off_after(*pieces, deadline=0.2):
     "What a server with a short deadline for heads sends until it closes the connection, for some pieces of requests."
-    import uvicorn
 
     async def app(scope, receive, send):
-        if scope["type"] == "lifespan":
-            return
         await send(dict(type="http.response.start", status=204, headers=[]))
         await send(dict(type="http.response.body", body=b""))
 
-    def protocol(**options):
-        return _RequestProtocol(deadline=deadline, **options)
-
     async def main():
+        protocol = partial(_RequestProtocol, deadline=deadline)
         config = uvicorn.Config(app, log_level="critical", http=protocol, timeout_keep_alive=60, lifespan="off")
         server = uvicorn.Server(config)
         listener = socket.create_server(("127.0.0.1", 0))
@@ -498,10 +387,9 @@ def cut_off_after(*pieces, deadline=0.2):
         for piece in pieces:
             writer.write(piece)
             await asyncio.sleep(0.05)
-        try:
+        said = None
+        with suppress(TimeoutError):
             said = await asyncio.wait_for(reader.read(), 1)
-        except TimeoutError:
-            said = None
         writer.close()
         server.should_exit = True
         await task
@@ -518,68 +406,29 @@ def test_half_a_head_is_cut_off():
     assert cut_off_after(whole) is None, "a connection that waits for its next request is not"
 
 
-# ---- real servers
 @pytest.fixture(scope="module")
 def benchmark_server(tmp_path_factory):
     "A server for strangers: six sessions, three for each, five seconds to say something, and no verdicts."
     results = tmp_path_factory.mktemp("results") / "results.jsonl"
-    with Server(
-        ENABLE_WEB_INTERFACE="true",
-        MAX_CONCURRENT_ENVS="6",
-        SQL_ENV_SHARE="3",
-        SQL_ENV_DEADLINE="5",
-        SQL_ENV_REVEAL="none",
-        SQL_ENV_RESULTS=str(results),
-    ) as s:
+    settings = dict(MAX_CONCURRENT_ENVS="6", SQL_ENV_SHARE="3", SQL_ENV_DEADLINE="5", SQL_ENV_REVEAL="none")
+    with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_RESULTS=str(results), **settings) as s:
         s.results = results
         yield s
 
 
-def request(server, method, path, body=None, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-    connection.request(method, path, body, headers)
-    response = connection.getresponse()
-    return response.status, response.read().decode(), dict(response.getheaders())
-
-
 async def opened(server, address="127.0.0.1", **options):
-    import websockets
-
     return await websockets.connect(server.ws, proxy=None, local_addr=(address, 0), **options)
 
 
 @pytest.mark.slow
-def test_no_session_is_shared(benchmark_server):
-    for method, path in (("GET", "/web/state"), ("POST", "/web/step"), ("POST", "/web/reset"), ("GET", "/ws/ui")):
-        assert request(benchmark_server, method, path, b"{}")[0] in (404, 405), path
-
-
-@pytest.mark.slow
-def test_origin_and_host_of_a_real_server(benchmark_server):
-    import websockets
-
-    s = benchmark_server
-    assert request(s, "GET", "/health")[0] == 200
-    assert request(s, "GET", "/health", Host="evil.example")[0] == 403
-    assert request(s, "POST", "/reset", b"{}", Origin="http://evil.example")[0] == 403
-    assert "content-security-policy" in request(s, "GET", "/web/")[2]
+def test_strangers_shares_and_silent_clients_of_a_real_server(benchmark_server):
+    reset = json.dumps({"type": "reset", "data": {"seed": 1}})
 
     async def main():
         for options in (dict(origin="http://evil.example"), dict(additional_headers={"Origin": "null"})):
             with pytest.raises(websockets.InvalidStatus):
-                await opened(s, **options)
-        await (await opened(s, origin=s.http)).close()
-
-    asyncio.run(main())
-
-
-@pytest.mark.slow
-def test_shares_and_silent_clients_of_a_real_server(benchmark_server):
-    import websockets
-
-    reset = json.dumps({"type": "reset", "data": {"seed": 1}})
-
-    async def main():
+                await opened(benchmark_server, **options)
+        await (await opened(benchmark_server, origin=benchmark_server.http)).close()
         silent = [await opened(benchmark_server, "127.0.0.3") for _ in range(3)]
         fourth = await opened(benchmark_server, "127.0.0.3")
         assert "share" in await fourth.recv()
@@ -593,11 +442,6 @@ def test_shares_and_silent_clients_of_a_real_server(benchmark_server):
         again = await opened(benchmark_server, "127.0.0.3")
         await again.send(reset)
         assert "question" in await again.recv()
-        for text in [*NO_MESSAGES, b"\x00"]:
-            await again.send(text)
-            assert json.loads(await again.recv())["type"] == "error"
-        await again.send('{"type": "state"}')
-        assert json.loads(await again.recv())["data"]["question_id"], "the session is still there"
         await other.close()
         await again.close()
 
@@ -605,46 +449,25 @@ def test_shares_and_silent_clients_of_a_real_server(benchmark_server):
 
 
 @pytest.mark.slow
-def test_half_requests_of_a_real_server(benchmark_server):
-    head = b"POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 20\r\n"
-    halves = [b"", b"GET /health HT", head, head + b"\r\n{"]
-    held = [socket.create_connection(("127.0.0.1", benchmark_server.port), 120) for _ in halves]
-    for half, s in zip(halves, held):
-        s.sendall(half)
-    for half, s in zip(halves, held):
-        said = b""
-        while piece := s.recv(4096):
-            said += piece
-        assert (b" 408 " in said) == half.endswith(b"{"), half
-
-
-@pytest.mark.slow
 def test_guessing_finds_nothing(benchmark_server, questions):
     with SQLEnv(base_url=benchmark_server.http).sync() as env:
-        said = set()
-        for guess in ("1", "2", "3", "4"):
-            env.reset(question_id="vet_clinic-02", episode_id="guess")
-            r = env.step(SQLAction(action_type="ANSWER", argument=guess))
-            said.add(json.dumps(r.observation.model_dump(exclude={"action_history"})))
-        assert len(said) == 1
         result = evaluate(env, OraclePolicy(questions), 2, progress=False)
         assert [e.error.partition(":")[0] for e in result.episodes] == [VerdictWithheldError.__name__] * 2
     kept = [json.loads(line) for line in benchmark_server.results.read_text().splitlines()]
-    assert [r["correct"] for r in kept[-2:]] == [True, True] and len(kept) == 6
+    assert [r["correct"] for r in kept[-2:]] == [True, True] and len(kept) == 2
 
 
 @pytest.mark.slow
 def test_the_queue_of_the_page_obeys_the_capacity(benchmark_server):
     "A program presses the button of 40 tabs; programs then find no seat either."
     s = benchmark_server
-    page = request(s, "GET", "/web/")[1]
+    page = ask(s.port, "/web/")[1]
     config = json.JSONDecoder().raw_decode(page.partition("window.gradio_config = ")[2])[0]
     click = next(d for d in config["dependencies"] if d["targets"][0][1] == "click")
     said = []
     for i in range(40):
         data = dict(data=["any", "any", "", ""], fn_index=click["id"], session_hash=f"tab{i}")
-        headers = {"Content-Type": "application/json"}
-        request(s, "POST", "/web/gradio_api/queue/join", json.dumps(data), **headers)
+        ask(s.port, "/web/gradio_api/queue/join", "POST", data, **{"Content-Type": "application/json"})
         with urllib.request.urlopen(f"{s.http}/web/gradio_api/queue/data?session_hash=tab{i}", timeout=120) as r:
             said.append(next(line for line in map(bytes.decode, r) if "process_completed" in line))
     started = [text for text in said if "steps left" in text]
@@ -667,8 +490,7 @@ def test_a_server_that_is_stopped_under_load_logs_no_traceback(tmp_path):
             for one in sessions:
                 await one.call("reset", question_id="vet_clinic-02")
             for one in sessions:
-                message = {"type": "step", "data": {"action_type": "QUERY", "argument": slow}}
-                await one.ws.send(json.dumps(message))
+                await one.ws.send(json.dumps(dict(type="step", data=dict(action_type="QUERY", argument=slow))))
             await asyncio.sleep(0.2)
             s.process.send_signal(signal.SIGTERM)
             await asyncio.sleep(0.2)
@@ -705,6 +527,5 @@ def test_what_is_too_deep_for_mcp_is_refused(caplog):
     "It was a traceback of the library in the log, and a 500."
     app = create_app(Settings(web=False, hosts="*"))
     with TestClient(app) as http:
-        headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-        assert http.post("/mcp", content="[" * 200_000, headers=headers).status_code == 422
+        assert http.post("/mcp", content="[" * 200_000, headers=BOTH).status_code == 422
     assert not caplog.records

@@ -7,17 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from dataclasses import replace
 
 import pytest
-from serving import Server, Session, benchmark
+from conftest import run
+from serving import Server, Session, ask, benchmark
 
-from sql_env import EpisodeEnv, OraclePolicy, RandomPolicy, evaluate, load
+from sql_env import EpisodeEnv, OraclePolicy, RandomPolicy, SQLAction, evaluate
 from sql_env.client import SessionLostError, SQLEnv
 from sql_env.grading.answers import format_rows
-from sql_env.models import SQLAction
 from sql_env.paths import BUNDLED
 from sql_env.questions.question_set import save_question_set
 
@@ -30,21 +28,8 @@ def server():
         yield s
 
 
-@pytest.fixture(scope="module")
-def small():
-    with Server(MAX_CONCURRENT_ENVS="4") as s:
-        yield s
-
-
-def http(url, data=None, **headers):
-    "Status and body of a request."
-    body = None if data is None else data if isinstance(data, bytes) else json.dumps(data).encode()
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json", **headers})
-    try:
-        with urllib.request.urlopen(request, timeout=120) as r:
-            return r.status, r.read().decode()
-    except urllib.error.HTTPError as e:
-        return e.code, e.read().decode()
+def http(server, path, data=None):
+    return ask(server.port, path, "GET" if data is None else "POST", data, **{"Content-Type": "application/json"})[:2]
 
 
 def query(sql="SELECT 1"):
@@ -52,26 +37,21 @@ def query(sql="SELECT 1"):
 
 
 def test_endpoints(server):
-    at = server.http
-    assert json.loads(http(at + "/health")[1]) == {"status": "healthy", "emergency_stops": 0}
-    assert json.loads(http(at + "/metadata")[1])["name"] == "sql_env"
-    schema = json.loads(http(at + "/schema")[1])
-    assert schema["action"]["properties"]["action_type"]["enum"] == ["DESCRIBE", "SAMPLE", "QUERY", "ANSWER"]
-    assert "argument" in schema["action"]["properties"] and "step_budget" in schema["state"]["properties"]
-    assert http(at + "/docs")[0] == 200 and "explore a hidden" in http(at + "/web")[1]
-    status, body = http(at + "/reset", {"split": "test", "index": 3})
+    found = {path: json.loads(http(server, path)[1]) for path in ("/health", "/metadata", "/schema", "/sql_env/splits")}
+    assert found["/health"] == {"status": "healthy", "emergency_stops": 0}
+    assert found["/metadata"]["name"] == "sql_env"
+    action = found["/schema"]["action"]["properties"]
+    assert action["action_type"]["enum"] == ["DESCRIBE", "SAMPLE", "QUERY", "ANSWER"] and "argument" in action
+    assert "step_budget" in found["/schema"]["state"]["properties"]
+    assert found["/sql_env/splits"][0] == {"name": "train", "type": "train"}
+    assert http(server, "/docs")[0] == http(server, "/state")[0] == 200
+    assert "explore a hidden" in http(server, "/web/")[1]
+    status, body = http(server, "/reset", {"split": "test", "index": 3})
     assert status == 200 and json.loads(body)["reward"] is None and json.loads(body)["observation"]["question"]
-    status, body = http(at + "/step", {"action": {"action_type": "QUERY", "argument": "SELECT 1"}})
-    assert status == 200 and json.loads(body)["observation"]["error"].startswith("not_started")
-    assert json.loads(body)["done"]
-    assert http(at + "/state")[0] == 200
-    assert json.loads(http(at + "/sql_env/splits")[1])[0] == {"name": "train", "type": "train"}
 
 
 def test_wrong_requests_get_4xx(server):
-    at = server.http
     for path, data, status, says in [
-        ("/reset", {"split": "dev"}, 422, "validation"),
         ("/reset", {"spilt": "test"}, 422, "spilt"),
         ("/step", {"action": {"action_type": "DROP"}}, 422, "DESCRIBE"),
         ("/sql_env/num_tasks", {"split": "dev"}, 422, "train"),
@@ -80,11 +60,10 @@ def test_wrong_requests_get_4xx(server):
         ("/web/step", {"action": {"action_type": "DROP"}}, 404, "Not Found"),
         ("/step", b"x" * 2_000_000, 413, "1048576"),
         ("/web/gradio_api/upload", b"x", 404, "does not use"),
+        ("/mcp", {"jsonrpc": "2.0", "method": "tools/delete", "id": 1, "params": {}}, 200, '"code":-32601'),
     ]:
-        assert http(at + path, data)[0] == status, path
-        assert says in http(at + path, data)[1], path
-    request = {"jsonrpc": "2.0", "method": "tools/delete", "id": 1, "params": {}}
-    assert json.loads(http(at + "/mcp", request)[1])["error"]["code"] == -32601
+        found, said = http(server, path, data)
+        assert found == status and says in said.replace(" ", "" if path == "/mcp" else " "), path
 
 
 def test_no_file_of_gold_is_served(server):
@@ -97,27 +76,24 @@ def test_no_file_of_gold_is_served(server):
         "/web/gradio_api/proxy=http://127.0.0.1:1/x",
         "/sql_env/bundled/questions.jsonl",
     ):
-        status, body = http(server.http + path)
+        status, body = http(server, path)
         assert status >= 400 and "gold" not in body and "PATH=" not in body, path
 
 
 def test_upstream_validation_of_the_running_server(server):
-    r = subprocess.run(
-        [sys.executable, "-m", "openenv.cli", "validate", "--url", server.http], capture_output=True, text=True
-    )
-    assert r.returncode == 0 and "Verdict: PASS" in r.stdout, r.stdout + r.stderr
+    said = run(sys.executable, "-m", "openenv.cli", "validate", "--url", server.http, cwd=".")
+    assert "Verdict: PASS" in said, said
 
 
 def told(e):
     "What a result says of an episode, as far as a client can know it."
-    verdict = e.question_id, e.correct, e.grounded, e.total_reward
+    verdict = e.question_id, e.correct, e.grounded, e.robust, e.total_reward
     return *verdict, e.steps, e.error, e.error_kinds, e.database
 
 
-def test_evaluate_is_the_same_here_and_there(server):
-    questions = load("bundled")
+def test_evaluate_is_the_same_here_and_there(server, questions):
     for policy in (OraclePolicy(questions), RandomPolicy(3)):
-        here = evaluate(EpisodeEnv(questions), policy, 40, seed=5, progress=False)
+        here = evaluate(EpisodeEnv(questions), policy, 40, seed=5, progress=False, robust=False)
         with SQLEnv(base_url=server.http).sync() as client:
             there = evaluate(client, policy, 40, seed=5, progress=False)
         assert [told(e) for e in here.episodes] == [told(e) for e in there.episodes]
@@ -126,24 +102,19 @@ def test_evaluate_is_the_same_here_and_there(server):
         assert evaluate(client, OraclePolicy(questions), 40, seed=5, executor=pool, progress=False).success_rate == 1
 
 
-def test_robust_verdicts_travel_where_answers_are_graded_so():
-    questions = load("bundled")
+def test_robust_verdicts_travel_where_answers_are_graded_so(questions):
     here = evaluate(EpisodeEnv(questions, verify="robust"), OraclePolicy(questions), 10, progress=False)
     with Server(SQL_ENV_VERIFY="robust") as s, SQLEnv(base_url=s.http).sync() as client:
         there = evaluate(client, OraclePolicy(questions), 10, progress=False)
-    assert [(e.correct, e.robust, e.total_reward) for e in here.episodes] == [
-        (e.correct, e.robust, e.total_reward) for e in there.episodes
-    ]
+    assert [told(e) for e in here.episodes] == [told(e) for e in there.episodes]
     assert there.robust_rate > 0
 
 
-def test_a_restarted_server_is_an_error_of_its_episode():
-    questions, at = load("bundled"), {}
+def test_a_restarted_server_is_an_error_of_its_episode(questions):
+    at = {}
 
     class Cut(OraclePolicy):
         "Stops and starts the server in the middle of the third episode."
-
-        n = 0
 
         def reset(self, seed):
             at["episode"] = at.get("episode", -1) + 1
@@ -156,12 +127,8 @@ def test_a_restarted_server_is_an_error_of_its_episode():
                 at["server"].__enter__()
             return super().select_action(obs)
 
-    at["server"] = Server().__enter__()
-    try:
-        with SQLEnv(base_url=at["server"].http).sync() as client:
-            result = evaluate(client, Cut(questions), 6, progress=False)
-    finally:
-        at["server"].__exit__()
+    with Server() as at["server"], SQLEnv(base_url=at["server"].http).sync() as client:
+        result = evaluate(client, Cut(questions), 6, progress=False)
     assert at["cut"] and [bool(e.error) for e in result.episodes] == [False, False, True, False, False, False]
     assert "SessionLostError" in result.episodes[2].error and result.success_rate == 1 and result.n_completed == 5
 
@@ -173,19 +140,6 @@ def test_two_clients_with_one_episode_id_share_nothing(server):
         a.step(query())
         assert a.state().question_id == "vet_clinic-05" and a.state().step_count == 1
         assert b.state().question_id == "film_festival-04" and b.state().step_count == 0
-
-
-def test_full_server_says_so_and_recovers(small):
-    clients = [SQLEnv(base_url=small.http).sync() for _ in range(4)]
-    for c in clients:
-        c.reset(seed=1)
-    extra = SQLEnv(base_url=small.http).sync()
-    with pytest.raises(RuntimeError, match="capacity"):
-        extra.reset(seed=1)
-    clients.pop().close()
-    assert eventually(lambda: extra.reset(seed=1).observation.question)
-    for c in (*clients, extra):
-        c.close()
 
 
 def eventually(what, seconds=120):
@@ -203,51 +157,23 @@ def eventually(what, seconds=120):
         time.sleep(0.1)
 
 
-def test_slots_of_killed_clients_are_freed(small):
-    code = """
-import sys, time
-from websockets.sync.client import connect
-clients = [connect(sys.argv[1], compression=None, proxy=None) for _ in range(4)]
-for client in clients:
-    client.send('{"type": "reset", "data": {"seed": 1}}')
-    assert "question" in client.recv()
-print("up", flush=True)
-time.sleep(600)
-"""
-    p = subprocess.Popen([sys.executable, "-c", code, small.ws], stdout=subprocess.PIPE, text=True)
-    try:
-        assert p.stdout.readline() == "up\n"
-        extra = SQLEnv(base_url=small.http).sync()
-        with pytest.raises(RuntimeError, match="capacity"):
-            extra.reset(seed=1)
-        p.send_signal(signal.SIGKILL)
-        assert eventually(lambda: extra.reset(seed=1).observation.question)
-        extra.close()
-    finally:
-        p.kill()
-
-
 def test_messages_that_are_not_messages(server):
     async def main():
         import websockets
 
         s = await Session.open(server.ws)
         await s.call("reset", question_id="vet_clinic-05")
-        for raw, code in [
-            ('{"type": "st', "INVALID_JSON"),
-            (json.dumps({"type": "fly"}), "UNKNOWN_TYPE"),
-            (json.dumps({"type": "step", "data": {"action_type": "DROP", "argument": "owner"}}), "VALIDATION_ERROR"),
-            (
-                json.dumps({"type": "step", "data": {"action_type": "ANSWER", "argument": "a" * 100_001}}),
-                "VALIDATION_ERROR",
-            ),
-            (json.dumps({"type": "reset", "data": {"spilt": "test"}}), "EXECUTION_ERROR"),
+        for code, kind, data in [
+            ("UNKNOWN_TYPE", "fly", {}),
+            ("VALIDATION_ERROR", "step", dict(action_type="DROP", argument="owner")),
+            ("VALIDATION_ERROR", "step", dict(action_type="ANSWER", argument="a" * 100_001)),
+            ("VALIDATION_ERROR", "step", dict(action_type="QUERY", argument="\ud800")),
+            ("EXECUTION_ERROR", "reset", dict(spilt="test")),
         ]:
-            answer = json.loads(await s.raw(raw))
-            assert answer["type"] == "error" and answer["data"]["code"] == code, raw[:60]
+            answer = await s.call(kind, **data)
+            assert answer["type"] == "error" and answer["data"]["code"] == code, (kind, str(data)[:60])
+        assert json.loads(await s.raw('{"type": "st'))["data"]["code"] == "INVALID_JSON"
         assert json.loads(await s.raw('{"type": "state"}'))["data"]["step_count"] == 0
-        half = '{"type": "step", "data": {"action_type": "QUERY", "argument": "\\ud800"}}'
-        assert json.loads(await s.raw(half))["data"]["code"] == "VALIDATION_ERROR"
         with pytest.raises(websockets.ConnectionClosed) as e:
             await s.raw("x" * 10_000_000)
         assert e.value.rcvd.code == 1009
@@ -262,7 +188,7 @@ def test_messages_that_are_not_messages(server):
         assert (await calm.call("reset", seed=1))["data"]["observation"]["question"]
 
     asyncio.run(main())
-    assert http(server.http + "/health")[0] == 200
+    assert http(server, "/health")[0] == 200
 
 
 def test_a_client_that_times_out_knows_that_its_episode_is_lost(server):
@@ -280,32 +206,26 @@ def test_a_client_that_times_out_knows_that_its_episode_is_lost(server):
     env.close()
 
 
-def test_idle_sessions_are_closed():
-    with Server(SQL_ENV_IDLE="1", MAX_CONCURRENT_ENVS="1") as s, SQLEnv(base_url=s.http).sync() as idle:
+def test_a_full_server_says_so_and_idle_sessions_are_closed():
+    with Server(SQL_ENV_IDLE="5", MAX_CONCURRENT_ENVS="1") as s, SQLEnv(base_url=s.http).sync() as idle:
         idle.reset(seed=1)
-        other = SQLEnv(base_url=s.http).sync()
+        other, third = SQLEnv(base_url=s.http).sync(), SQLEnv(base_url=s.http).sync()
+        with pytest.raises(RuntimeError, match="capacity"):
+            other.reset(seed=1)
         assert eventually(lambda: other.reset(seed=1).observation.question)
         with pytest.raises(SessionLostError):
             idle.step(query())
         other.close()
+        assert eventually(lambda: third.reset(seed=1).observation.question)
+        third.close()
 
 
 def test_workers_serve_one_port():
-    s = Server()
-    s.process.kill()
-    code = "from sql_env.server.app import main; main(['--workers', '2'])"
-    s.process = subprocess.Popen(
-        [sys.executable, "-c", code],
-        env={**s.env, "MAX_CONCURRENT_ENVS": "2"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    with s:
+    command = [sys.executable, "-c", "from sql_env.server.app import main; main(['--workers', '2'])"]
+    with Server(command=command, MAX_CONCURRENT_ENVS="2") as s:
         clients = [SQLEnv(base_url=s.http).sync() for _ in range(2)]
-        for c in clients:
-            assert c.reset(question_id="vet_clinic-05").observation.question
-        for c in clients:
-            assert c.step(query("SELECT count(*) FROM owner")).observation.result
+        assert all(c.reset(question_id="vet_clinic-05").observation.question for c in clients)
+        assert all(c.step(query("SELECT count(*) FROM owner")).observation.result for c in clients)
         for c in clients:
             c.close()
 
@@ -317,14 +237,9 @@ def traffic(server, plans):
         out = []
         s = await Session.open(server.ws)
         for reset, actions in plans:
-            texts = [
-                await s.raw(json.dumps({"type": "reset", "data": reset})),
-                await s.raw(json.dumps({"type": "state"})),
-            ]
-            for kind, text in actions:
-                texts.append(await s.raw(json.dumps({"type": "step", "data": {"action_type": kind, "argument": text}})))
-                texts.append(await s.raw(json.dumps({"type": "state"})))
-            out.append(texts)
+            steps = (dict(type="step", data=dict(action_type=kind, argument=text)) for kind, text in actions)
+            messages = [dict(type="reset", data=reset), *steps]
+            out.append([await s.raw(json.dumps(m)) for message in messages for m in (message, dict(type="state"))])
         await s.ws.close()
         return out
 
@@ -337,36 +252,19 @@ def leak_plans(questions, n=200):
     for i, q in enumerate((list(questions) * 2)[:n]):
         t = q.tables_involved[i % len(q.tables_involved)]
         ends = [("ANSWER", "wrong"), ("ANSWER", "@last"), ("ANSWER", "["), ("ANSWER", "1 | 2\n3 | 4")][i % 4]
-        out.append(
-            (
-                dict(question_id=q.question_id, episode_id=f"e{i}", seed=i),
-                [
-                    ("DESCRIBE", t),
-                    ("QUERY", f"SELECT count(*) AS n FROM {t}"),
-                    ("QUERY", f"SELECT nothing FROM {t}"),
-                    ("QUERY", "SELECT * FROM sqlite_master"),
-                    ends,
-                    ("QUERY", "SELECT 1"),
-                ],
-            )
-        )
+        asked = [f"SELECT count(*) AS n FROM {t}", f"SELECT nothing FROM {t}", "SELECT * FROM sqlite_master"]
+        actions = [("DESCRIBE", t), *[("QUERY", sql) for sql in asked], ends, ("QUERY", "SELECT 1")]
+        out.append((dict(question_id=q.question_id, episode_id=f"e{i}", seed=i), actions))
     return out
 
 
-def test_traffic_of_200_episodes_holds_no_gold(server):
-    questions = {q.question_id: q for q in load("bundled")}
-    plans, env, searched = leak_plans(questions.values()), EpisodeEnv(load("bundled")), 0
+def test_traffic_of_200_episodes_holds_no_gold(server, questions):
+    plans, searched = leak_plans(questions), 0
     for (reset, actions), texts in zip(plans, traffic(server, plans)):
-        q, sent = questions[reset["question_id"]], " ".join(texts)
-        db = env.questions.database(q.database_name)
-        own = " ".join(
-            [
-                q.question_text,
-                *map(str, (db.describe(t) for t in db.tables)),
-                *(a[1] for a in actions),
-                str(db.query(actions[1][1]).text()),
-            ]
-        )
+        q, sent = questions.get(reset["question_id"]), " ".join(texts)
+        db = questions.database(q.database_name)
+        seen = [*map(db.describe, db.tables), *(text for _, text in actions), db.query(actions[1][1]).text()]
+        own = " ".join(map(str, [q.question_text, *seen]))
         assert q.gold_sql not in sent and json.dumps(q.gold_sql)[1:-1] not in sent
         assert "gold" not in sent.lower().replace(q.question_text.lower(), "")
         for row in q.gold_answer:
@@ -377,15 +275,10 @@ def test_traffic_of_200_episodes_holds_no_gold(server):
     assert searched > 500
 
 
-def test_gold_does_not_influence_what_is_sent(server, tmp_path):
+def test_gold_does_not_influence_what_is_sent(server, questions, tmp_path):
     "The same episodes on a set whose gold was replaced: every byte is the same but the verdict's."
-    questions = load("bundled")
-    other = [
-        replace(
-            q, gold_sql="SELECT 'poison'", gold_answer=(("poison",),) * (1 + i % 3), answer_type="string", ranks=None
-        )
-        for i, q in enumerate(questions)
-    ]
+    poison = dict(gold_sql="SELECT 'poison'", answer_type="string", ranks=None)
+    other = [replace(q, gold_answer=(("poison",),) * (1 + i % 3), **poison) for i, q in enumerate(questions)]
     folder = save_question_set(questions.with_questions(other), tmp_path / "poisoned")
     plans = leak_plans(questions)
     with Server(SQL_ENV_SOURCE="folder", SQL_ENV_PATH=str(folder)) as poisoned:
@@ -394,7 +287,6 @@ def test_gold_does_not_influence_what_is_sent(server, tmp_path):
 
 
 def blank(text):
-    "A message without its verdict."
     d = json.loads(text)
     for part in (d["data"], d["data"].get("observation") or {}):
         part.pop("reward", None)
@@ -408,9 +300,8 @@ def test_load_and_hostility_in_small(server):
     "The load generator's own checks without its times; the figures are in benchmarks/server.json."
     found = benchmark.run(["load", "memory", "hostile"], quick=True)
     for name in ("load", "hostile"):
-        assert (found[name]["errors"], found[name]["different"], found[name]["wrong_verdicts"]) == (0, 0, 0), found[
-            name
-        ]
+        wrong = [found[name][kind] for kind in ("errors", "different", "wrong_verdicts")]
+        assert wrong == [0, 0, 0], found[name]
     assert found["memory"]["kb_per_session"] < 200 and found["hostile"]["healthy"]
 
 

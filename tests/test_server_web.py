@@ -1,13 +1,13 @@
-"The page for people, played in a real browser; SQL_ENV_SCREENSHOTS names a folder to keep pictures in."
+"The page for people, played in a real browser."
 
-import os
+import json
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 from serving import Server
 
+from sql_env import load
 from sql_env.database.database import build_database
 from sql_env.play.board import escape_markup
 
@@ -43,62 +43,52 @@ def open_page(browser, url, size=(1280, 1000), theme="light"):
     return page, errors
 
 
-def picture(page, name):
-    if folder := os.environ.get("SQL_ENV_SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+def new_question(page, seed=None, question_id=None):
+    name, text = ("seed", str(seed)) if question_id is None else ("id", question_id)
+    page.locator(f"#se-{name}").locator("input, textarea").fill(text)
+    click(page, "new", "text=15 of 15 steps left")
 
 
-def new_question(page, seed):
-    page.locator("#se-seed").locator("input, textarea").fill(str(seed))
-    page.click("#se-new")
-    page.wait_for_selector("text=15 of 15 steps left")
-
-
-def write_sql(page, sql):
+def run_sql(page, sql, expected, by_key=False):
+    "Write a statement, run it by the button or the keyboard, and wait for what shows that it ran."
     page.locator("#se-sql .cm-content").fill(sql)
+    page.keyboard.press("Control+Enter") if by_key else page.click("#se-run")
+    page.wait_for_selector(expected)
+
+
+def click(page, name, expected):
+    page.click(f"#se-{name}")
+    page.wait_for_selector(expected)
+
+
+def submit(page, text, expected):
+    page.fill("#se-answer textarea, #se-answer input", text)
+    click(page, "submit", expected)
 
 
 def test_an_episode_is_played_by_hand(browser, server):
     page, errors = open_page(browser, server.http)
-    picture(page, "0_start")
     new_question(page, 5)
     first = page.locator(".sx h2").inner_text()
     tables = page.locator("#se-tables label").all_inner_texts()
     assert len(first) > 20 and len(tables) > 3
-    page.click("#se-describe")
-    page.wait_for_selector("th:has-text('column')")
-    picture(page, "1_describe")
+    click(page, "describe", "th:has-text('column')")
     page.locator("#se-tables label").nth(1).click()
-    page.click("#se-sample")
-    page.wait_for_selector(".sx-steps > li:nth-child(2)")
+    click(page, "sample", ".sx-steps > li:nth-child(2)")
     assert "SAMPLE" in page.locator(".sx-steps").inner_text()
     page.click(".sx-steps > li:nth-child(1) summary")  # what was described is kept
     page.wait_for_selector(".sx-steps details[open] th:has-text('column')")
-    page.fill("#se-answer textarea, #se-answer input", "  ")
-    page.click("#se-submit")
-    page.wait_for_selector("text=Write an answer first")
+    submit(page, "  ", "text=Write an answer first")
     assert page.locator("text=13 of 15 steps left").count()
-    write_sql(page, f"SELECT * FROM {tables[1]}")
-    page.keyboard.press("Control+Enter")
-    page.wait_for_selector(".sx-steps > li:nth-child(3)")
-    picture(page, "2_query")
-    write_sql(page, "SELECT nonsense")
-    page.click("#se-run")
-    page.wait_for_selector(".sx-error")
-    picture(page, "3_error")
-    page.click("#se-last")
-    page.wait_for_selector(".sx-wrong")
+    run_sql(page, f"SELECT * FROM {tables[1]}", ".sx-steps > li:nth-child(3)", by_key=True)
+    run_sql(page, "SELECT nonsense", ".sx-error")
+    click(page, "last", ".sx-wrong")
     assert page.locator("#se-run").is_disabled() and "outcome" not in page.locator(".sx-steps").inner_text()
-    picture(page, "4_wrong")
     new_question(page, 5)
     assert page.locator(".sx h2").inner_text() == first and not page.locator(".sx-error, .sx-wrong").count()
-    page.fill("#se-answer textarea, #se-answer input", "SELECT is not an answer")
-    page.click("#se-submit")
-    page.wait_for_selector(".sx-error")  # it can't be read: that is told, and the episode goes on
+    submit(page, "SELECT is not an answer", ".sx-error")  # it can't be read: that is told, and the episode goes on
     assert page.locator("#se-run").is_enabled() and not page.locator(".sx-wrong").count()
-    page.fill("#se-answer textarea, #se-answer input", "12345")
-    page.click("#se-submit")
-    page.wait_for_selector(".sx-wrong")
+    submit(page, "12345", ".sx-wrong")
     assert not errors
 
 
@@ -118,29 +108,20 @@ def test_what_is_typed_right_after_a_new_question_stays(browser, server):
     new_question(page, 5)
     page.fill("#se-answer textarea, #se-answer input", "12345")
     page.wait_for_timeout(1000)
-    page.click("#se-submit")
-    page.wait_for_selector(".sx-wrong")
+    click(page, "submit", ".sx-wrong")
     assert len(events) == 2 and not errors
 
 
-def test_right_answers_are_welcome_and_visitors_do_not_meet(browser, server):
+def test_right_answers_are_welcome_and_visitors_do_not_meet(browser, server, questions):
     (one, errors), (two, more) = open_page(browser, server.http), open_page(browser, server.http)
     new_question(one, 5)
     new_question(two, 6)
     question = one.locator(".sx h2").inner_text()
-    from sql_env.sources.loading import load
-
-    q = next(q for q in load("bundled") if q.question_text == question)
-    write_sql(one, q.gold_sql)
-    one.click("#se-run")
-    one.wait_for_selector(".sx-scroll")
-    two.click("#se-describe")
-    two.wait_for_selector("text=14 of 15 steps left")
-    one.click("#se-last")
-    one.wait_for_selector(".sx-right")
+    run_sql(one, next(q for q in questions if q.question_text == question).gold_sql, ".sx-scroll")
+    click(two, "describe", "text=14 of 15 steps left")
+    click(one, "last", ".sx-right")
     assert "+1.00" in one.locator(".sx-steps").inner_text()
     assert "14 of 15" in two.locator(".sx-status").inner_text() and two.locator(".sx h2").inner_text() != question
-    picture(one, "5_right")
     assert not errors and not more
 
 
@@ -152,37 +133,19 @@ def test_hostile_names_and_values_stay_text(browser, tmp_path):
         f"CREATE TABLE {quoted} ({quoted} TEXT, n INTEGER)",
         {evil: [(f"<script>alert({i})</script>{evil}", i) for i in range(7)]},
     )
-    import json
-
-    (tmp_path / "q.jsonl").write_text(
-        json.dumps(
-            dict(
-                question=f"How many {evil} <b>are</b> there?",
-                sql=f"SELECT count(*) FROM {quoted}",
-                id="evil-1",
-                split="train",
-            )
-        )
-    )
+    question = dict(question=f"How many {evil} <b>are</b> there?", sql=f"SELECT count(*) FROM {quoted}")
+    (tmp_path / "q.jsonl").write_text(json.dumps(question | dict(id="evil-1", split="train")))
     with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_SOURCE="folder", SQL_ENV_PATH=str(tmp_path)) as s:
         page, errors = open_page(browser, s.http)
         new_question(page, 1)
-        for button in ("#se-describe", "#se-sample"):
-            page.click(button)
-            page.wait_for_selector(f".sx-steps > li:nth-child({1 + (button != '#se-describe')})")
-        write_sql(page, f"SELECT {quoted} AS {quoted}, '{evil}' FROM {quoted}")
-        page.click("#se-run")
-        page.wait_for_selector("text=7 rows")
-        write_sql(page, f"SELECT {quoted} FROM no_{evil}")
-        page.click("#se-run")
-        page.wait_for_selector(".sx-error")
-        page.fill("#se-answer textarea, #se-answer input", evil)
-        page.click("#se-submit")
-        page.wait_for_selector(".sx-wrong")
+        click(page, "describe", ".sx-steps > li:nth-child(1)")
+        click(page, "sample", ".sx-steps > li:nth-child(2)")
+        run_sql(page, f"SELECT {quoted} AS {quoted}, '{evil}' FROM {quoted}", "text=7 rows")
+        run_sql(page, f"SELECT {quoted} FROM no_{evil}", ".sx-error")
+        submit(page, evil, ".sx-wrong")
         assert escape_markup(evil) in page.locator(".sx h2").inner_text()
         assert evil in page.locator("#se-tables").inner_text()
         assert page.locator(".sx img, .sx script").count() == 0 and not errors
-        picture(page, "6_hostile")
 
 
 @pytest.mark.parametrize("theme, width", [("light", 1280), ("dark", 390)])
@@ -193,54 +156,33 @@ def test_a_practice_server_shows_gold_at_the_end(browser, theme, width):
         page.keyboard.press("Enter")
         page.wait_for_selector("text=15 of 15 steps left")
         assert "vet_clinic-12" in page.locator(".sx-about").inner_text()
-        page.click("#se-describe")
-        page.wait_for_selector(".sx-schema")
-        write_sql(page, "SELECT type, count(*) FROM animal GROUP BY type")
-        page.keyboard.press("Control+Enter")
-        page.wait_for_selector(".sx-steps > li:nth-child(2)")
-        picture(page, f"8_query_{theme}_{width}")
+        click(page, "describe", ".sx-schema")
+        sql = "SELECT type, count(*) FROM animal GROUP BY type"
+        run_sql(page, sql, ".sx-steps > li:nth-child(2)", by_key=True)
         page.fill("#se-answer textarea, #se-answer input", '[["dog", 77], ["cat", 66]]')
         page.keyboard.press("Enter")
         page.wait_for_selector(".sx-step .sx-marked")
         assert page.locator(".sx-part", has_text="gold query").count() == 1
-        picture(page, f"9_gold_{theme}_{width}")
         assert page.evaluate("document.documentElement.scrollWidth") <= width + 10 and not errors
         page.locator("#se-id").locator("input, textarea").fill("vet_clinic-1222")
         page.keyboard.press("Enter")
         page.wait_for_selector(".sx-error:has-text('no question')")
 
 
-def test_the_page_fits_a_phone(browser, server):
-    page, errors = open_page(browser, server.http, (390, 844))
-    new_question(page, 5)
-    page.click("#se-sample")
-    page.wait_for_selector(".sx-scroll")
-    picture(page, "7_phone")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400 and not errors
-
-
 def test_a_visitor_asks_and_abstains(browser):
-    from sql_env.sources.loading import load
-
     asks = next(q for q in load("ambiguous") if q.clarifications)
     with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_SOURCE="ambiguous", SQL_ENV_ACTIONS="abstain,clarify") as s:
         page, errors = open_page(browser, s.http)
-        page.locator("#se-id").locator("input, textarea").fill(asks.question_id)
-        page.click("#se-new")
-        page.wait_for_selector("text=15 of 15 steps left")
+        new_question(page, question_id=asks.question_id)
         (fact,) = asks.clarifications
         page.fill("#se-clarify textarea, #se-clarify input", f"Which {fact.term}?")
         page.keyboard.press("Enter")
         page.wait_for_selector("blockquote")
         assert escape_markup(fact.fact) in page.locator("blockquote").first.inner_text()
-        picture(page, "10_clarify")
         page.fill("#se-abstain textarea, #se-abstain input", "It is unclear.")
-        page.click("#se-abstain-send")
-        page.wait_for_selector(".sx-wrong")
+        click(page, "abstain-send", ".sx-wrong")
         assert page.locator("#se-clarify-send").is_disabled() and not errors
-        picture(page, "11_abstain")
-        page.click("#se-new")
-        page.wait_for_selector("text=15 of 15 steps left")
+        click(page, "new", "text=15 of 15 steps left")
         assert page.locator("#se-abstain textarea, #se-abstain input").input_value() == ""
 
 
@@ -252,8 +194,6 @@ def test_with_all_actions_results_are_in_sight_and_boxes_are_those_of_the_questi
         new_question(page, 5)
         page.wait_for_selector("#se-search")
         assert page.locator("#se-execute, #se-execute-send").count() == 0
-        page.click("#se-sample")
-        page.wait_for_selector(".sx-scroll")
+        click(page, "sample", ".sx-scroll")
         box = page.locator(".sx-scroll").first.bounding_box()
-        picture(page, "12_all_actions")
         assert box["y"] + 40 < 800 and not errors, box

@@ -26,53 +26,42 @@ from sql_env.sql.clauses import column_origins
 from sql_env.sql.mutants import leaves_out
 
 
-def test_the_middle_of_two_numbers():
+def test_small_functions_at_their_limits():
     assert middle_key(1.0, 4.0) == 2.5 and middle_key(1, 2) is None and middle_key(1, 2.5) == 1.75
-
-
-def test_a_long_line_is_prose_by_its_words():
     assert not _is_prose("name " + "x" * 400) and _is_prose("word " * 100)
-
-
-def test_an_exists_has_no_name_and_the_tables_it_reads():
+    # An EXISTS has no name and the tables it reads
     sql = "SELECT a, EXISTS (SELECT 1 FROM u WHERE u.b = t.a) AS there FROM t"
     _, there = column_origins(sql, {"t": ["a"], "u": ["b"]})
     assert there.name == "there" and "u" in there.tables
+    # An echo says more than half of the words
+    question = "Which captain sails Aurora northward"
+    assert not _is_echo("captain sails", question, frozenset())  # half of four
+    assert _is_echo("captain Aurora sails", question, frozenset())
+    # Two references among two keys
+    con = apsw.Connection(":memory:")
+    con.execute("CREATE TABLE game (home REFERENCES team, away REFERENCES team)")
+    shape, keys = read_table_shape(con, "game"), _KeyOrder.of([(1,), (2,)])
+    row = [2, 2]
+    assert _fix_pair(row, ReferencePair(0, 1, True), shape, [keys], Random(0)) and row == [1, 2]
+    old, new = (1, "Ines"), (1, "Max")
+    removed, changed = Change("captain", (1,), old, None), Change("captain", (1,), old, new)
+    fault = RowFault("wrong", changed, removed, ("id", "name"))
+    assert str(fault) == "captain 1 was removed and should have been changed"
 
 
-@pytest.mark.parametrize(
-    ("sql", "is_left"),
-    [
+def test_whether_an_insert_leaves_a_column_open():
+    for sql, of_first in (
         ("INSERT INTO t VALUES (NULL, 2)", True),
         ("INSERT INTO t VALUES (7, NULL)", False),
         ("INSERT INTO t SELECT max(a) + 1, 3 FROM t", True),
         ("INSERT INTO t SELECT 4, max(a) FROM t", False),
         ("INSERT INTO t(b) VALUES (2)", True),
         ("INSERT INTO u VALUES (NULL)", None),
-    ],
-)
-def test_whether_an_insert_leaves_the_first_column_open(sql, is_left):
-    assert leaves_out(sql, "t", "a", 0) is is_left
-
-
-def test_whether_an_insert_leaves_the_second_column_open():
+    ):
+        assert leaves_out(sql, "t", "a", 0) is of_first, sql
     assert leaves_out("INSERT INTO t VALUES (NULL, 2)", "t", "b", 1) is False
     assert leaves_out("INSERT INTO t VALUES (1, NULL)", "t", "b", 1) is True
     assert leaves_out("INSERT INTO t SELECT max(a) + 1, 3 FROM t", "t", "b", 1) is False
-
-
-def test_an_echo_says_more_than_half_of_the_words():
-    question = "Which captain sails Aurora northward"
-    assert not _is_echo("captain sails", question, frozenset())  # half of four
-    assert _is_echo("captain Aurora sails", question, frozenset())
-
-
-def test_two_references_among_two_keys():
-    con = apsw.Connection(":memory:")
-    con.execute("CREATE TABLE game (home REFERENCES team, away REFERENCES team)")
-    shape, keys = read_table_shape(con, "game"), _KeyOrder.of([(1,), (2,)])
-    row = [2, 2]
-    assert _fix_pair(row, ReferencePair(0, 1, True), shape, [keys], Random(0)) and row == [1, 2]
 
 
 @pytest.mark.parametrize("page_size", [512, 4096, 65536])
@@ -84,13 +73,6 @@ def test_pages_of_every_size_can_be_written(tmp_path, page_size):
     with Database(path).writer(["t"]) as copy:
         copy.execute("UPDATE t SET a = 5")
         assert [change.new for change in copy.changes()] == [(5,)]
-
-
-def test_a_fault_says_what_was_done_and_should_have_been():
-    old, new = (1, "Ines"), (1, "Max")
-    removed, changed = Change("captain", (1,), old, None), Change("captain", (1,), old, new)
-    fault = RowFault("wrong", changed, removed, ("id", "name"))
-    assert str(fault) == "captain 1 was removed and should have been changed"
 
 
 SINGERS = (
@@ -105,30 +87,22 @@ def singers():
     return read_facts(create_tables(SINGERS))
 
 
-@pytest.mark.parametrize(("gold", "sql"), cases("small_faults_these_are_proved"))
-def test_these_are_proved(singers, gold, sql):
-    assert prove(gold, sql, singers, tries=0)
-
-
-def test_ranks_of_columns_that_may_be_null_are_not_proved():
+def test_these_are_proved_and_a_refutation_shows_its_database(singers):
+    for gold, sql in cases("small_faults_these_are_proved"):
+        assert prove(gold, sql, singers, tries=0), (gold, sql)
+    # Ranks of columns that may be NULL are not
     may_be_null = read_facts(create_tables([table.replace(" NOT NULL", "") for table in SINGERS]))
     gold = f"SELECT age, rank() OVER (ORDER BY age) FROM {ALL}"
     sql = f"SELECT a.age, 1 + (SELECT count(*) FROM {ALL} b WHERE b.age < a.age) FROM {ALL} a"
     assert not prove(gold, sql, may_be_null, tries=0)
-
-
-def test_a_refutation_shows_its_database(singers):
     proof = prove("SELECT age FROM singer", "SELECT age + 1 FROM singer", singers)
     assert proof.outcome == "refuted" and proof.reason in proof.words and "singer(" in proof.words
 
 
-def test_a_line_of_help_and_an_audit_without_flags_and_a_text_by_chance(sql_env):  # noqa: F811
+def test_a_line_of_help_an_audit_without_flags_and_a_server_of_as_many_questions_as_it_is_told(sql_env):  # noqa: F811
     assert " -n " in sql_env("serve", "--help").out
     report = AuditReport("x", [load("bundled")[0].with_fields(flags=(), reasons=())])
     assert "No question has a flag." in audit_markdown(report) and "| flag" not in audit_markdown(report)
-
-
-def test_a_server_plays_as_many_generated_questions_as_it_is_told():
     assert len(_load_questions(Settings(source="tasks", n=5))) == 5
     assert len(_load_questions(Settings(source="bundled", n=5))) > 5  # which generates none
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from sql_env import Episode, EpisodeEnv, Question, cli, load, view_episode
 from sql_env.cli.app import Console, _make_table, _print_text
@@ -19,7 +18,6 @@ from sql_env.view.html import element, render_html
 from sql_env.view.page import episode_html, episode_view_html
 from sql_env.view.run import _film_data, _shown_values
 
-CLI = Path(cli.__file__).parent
 EVIL = "a\x1b[2Jb\x9b31mc\rd\u202ee\u2066f\x07g\u2028h\u200bi\ufeffj\u2060k"
 OBEYED = set("\x1b\x9b\r\u202e\u2066\x07\u2028\u200b\ufeff\u2060")
 
@@ -45,11 +43,8 @@ def test_the_console_and_pages_show_what_they_would_obey(capsys):
     assert "\\x1b[2Jb" in out and not (OBEYED - {"\x1b", "\r"}) & set(out)
     assert "\x1b[2J" not in out and "\x1b[1m" in out, "rich's own colours are there"
     assert not OBEYED & set(render_html(element("p", EVIL, title=EVIL)))
-
-
-def test_joiners_stay_where_words_and_emoji_need_them():
     for text in ("می\u200cخواهم", "\U0001f469\u200d\U0001f4bb", "क्\u200dष"):
-        assert terminal_text(text) == text
+        assert terminal_text(text) == text, "joiners stay where words and emoji need them"
     assert terminal_text("pay\u200dpal") == "pay\\u200dpal"
 
 
@@ -78,11 +73,8 @@ def evil_folder(tmp_path_factory):
     "A folder of questions whose every name and text has orders for a terminal in it."
     folder = tmp_path_factory.mktemp("evil")
     quoted = '"' + EVIL + '"'
-    build_database(
-        folder / "evil.sqlite",
-        f"CREATE TABLE {quoted} ({quoted} TEXT, n INTEGER)",
-        {EVIL: [(f"{EVIL}{i}", i) for i in range(7)]},
-    )
+    schema = f"CREATE TABLE {quoted} ({quoted} TEXT, n INTEGER)"
+    build_database(folder / "evil.sqlite", schema, {EVIL: [(f"{EVIL}{i}", i) for i in range(7)]})
     lines = [
         dict(question=f"How many {EVIL}?", sql=f"SELECT count(*) FROM {quoted}", id=f"{EVIL}-1", split="train"),
         dict(question=f"Which {EVIL}?", sql=f"SELECT {quoted} FROM {quoted} WHERE n = 3", id="2", split="train"),
@@ -92,30 +84,20 @@ def evil_folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "demo --policy oracle",
-        "demo --policy greedy --seed 2",
-        "data",
-        "audit",
-        "evaluate --policy greedy -n 2",
-        "trajectories --n 2 --out {out}",
-        "doctor",
-    ],
-)
-def test_no_command_sends_orders_to_a_terminal(command, evil_folder, tmp_path):
-    words = command.format(out=tmp_path / "out.jsonl").split()
-    if words[0] != "doctor":
-        words += ["--source", "folder", "--path", str(evil_folder)]
-    run = CliRunner().invoke(cli.app, words)
-    said = run.output + str(run.exception or "")
-    assert run.exit_code in (0, 1, 2) and len(said) > 20
-    assert not OBEYED & set(run.output), (command, run.output[:500])
+COMMANDS = "demo --policy oracle, demo --policy greedy --seed 2, data, audit, evaluate --policy greedy -n 2, "
+COMMANDS += "trajectories --n 2 --out out.jsonl, doctor"
+
+
+@pytest.mark.parametrize("command", COMMANDS.split(", "))
+def test_no_command_sends_orders_to_a_terminal(command, evil_folder, sql_env):
+    where = [] if command == "doctor" else ["--source", "folder", "--path", evil_folder]
+    code, out, err = sql_env(*command.split(), *where)
+    assert code in (0, 1, 2) and len(out + err) > 20
+    assert not OBEYED & set(out + err), (command, out[:500], err[:500])
 
 
 def test_commands_print_by_two_functions_only():
-    for path in CLI.glob("*.py"):
+    for path in Path(cli.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print":
                 assert path.name == "app.py", path
@@ -135,12 +117,8 @@ def test_text_of_a_database_obeys_nobody_wherever_it_is_shown(tmp_path):
     q = Question("q", "Which?", "evil", "SELECT name", ((evil,),), answer_type="string")
     episode = Episode(q, database, actions="search", schema_level="full")
     episode.reset()
-    for step in (
-        ("DESCRIBE", f"t{evil}"),
-        ("SAMPLE", f"t{evil}"),
-        ("QUERY", f'SELECT * FROM "t{evil}"'),
-        ("SEARCH", "wombat numbat what"),
-    ):
+    about = [f"t{evil}", f"t{evil}", f'SELECT * FROM "t{evil}"', "wombat numbat what"]
+    for step in zip(("DESCRIBE", "SAMPLE", "QUERY", "SEARCH"), about):
         obs = episode.step(*step)
         shown = obs.result + obs.schema_info
         assert not obs.error and not OBEYED & set(shown) and "\u200d" not in shown, step

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -20,81 +21,35 @@ import trl
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
-from tiny_trl import save_tiny_qwen, tiny_recipe
+from tiny_trl import save_tiny_qwen, small_colab, tiny_recipe
 
 from sql_env import ChatPolicy, EpisodeEnv, RewardConfig, SourceError, evaluate, load
 from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
+from sql_env.nano import training as nano
 from sql_env.nano.text import _number_messages, render_transcript
-from sql_env.nano.training import (
-    IGNORED,
-    NANO,
-    _tokenize_transcript,
-    expert_transcripts,
-    nano_tokenizer,
-    nano_trainer,
-    world_transcripts,
-)
+from sql_env.nano.training import NANO
 from sql_env.play.acts import ACTIONS, ACTS
 from sql_env.play.chat import SYSTEM_PROMPT
 from sql_env.policies.local import MODEL_SETTINGS_FILE, load_model_settings
 from sql_env.policies.requests import Completion
 from sql_env.questions.question_set import save_question_set
+from sql_env.training import recipes, trainers
 from sql_env.training import run as runs
-from sql_env.training.recipes import (
-    CLUSTER,
-    COLAB,
-    SMALL,
-    Stage,
-    _evaluation_settings,
-    _split_validation,
-    _stage_questions,
-    change_recipe,
-    describe_recipe,
-    parse_data,
-    scale_recipe,
-    sft_datasets,
-)
-from sql_env.training.run import (
-    RECIPES,
-    Run,
-    _available_suites,
-    _memory_advice,
-    _metrics_callback,
-    _MetricsWriter,
-    _ProgressLine,
-    _quiet_libraries,
-    _suite_row,
-    evaluate_checkpoint,
-    model_card,
-    plan_evals,
-    plot_metrics,
-    push_to_hub,
-    read_metrics,
-    run_evals,
-    suite_questions,
-    train,
-)
-from sql_env.training.trainers import (
-    StageClock,
-    _GroupRecord,
-    _grpo_trainer_class,
-    _rows_to_learn,
-    _trainer_settings,
-    _weights_dtype,
-    grpo_trainer,
-)
+from sql_env.training.recipes import CLUSTER, COLAB, SMALL, Stage, _stage_questions, change_recipe
+from sql_env.training.run import RECIPES, Run, _MetricsWriter, read_metrics, suite_questions, train
+from sql_env.training.trainers import _GroupRecord, _grpo_trainer_class, _trainer_settings, grpo_trainer
 
 TINY = tiny_recipe()
 
 
 @pytest.fixture(scope="module")
 def transcripts():
-    return list(world_transcripts({1: 120, 2: 120, 3: 120}))
+    return list(nano.world_transcripts({1: 120, 2: 120, 3: 120}))
 
 
 @pytest.fixture(scope="module")
 def tok():
-    return nano_tokenizer()
+    return nano.nano_tokenizer()
 
 
 # ---- the words of the small model
@@ -102,10 +57,10 @@ def test_only_calls_that_were_not_refused_are_learned(transcripts, tok):
     refused = 0
     for transcript in transcripts:
         pieces = render_transcript(transcript)
-        row = _tokenize_transcript(pieces, tok)
-        assert all(label in (i, IGNORED) for i, label in zip(row["input_ids"], row["labels"]))
+        row = nano._tokenize_transcript(pieces, tok)
+        assert all(label in (i, nano.IGNORED) for i, label in zip(row["input_ids"], row["labels"]))
         assert tok.decode(row["input_ids"]) == "".join(p.text for p in pieces)
-        learned = [label for label in row["labels"] if label != IGNORED]
+        learned = [label for label in row["labels"] if label != nano.IGNORED]
         assert tok.decode(learned) == "".join(p.text for p in pieces if p.is_learned)
         for piece, after in zip(pieces, pieces[1:]):
             if after.text.startswith("<|tool|>"):
@@ -115,7 +70,7 @@ def test_only_calls_that_were_not_refused_are_learned(transcripts, tok):
     assert refused > len(transcripts) * 0.08
 
 
-def test_rendered_transcripts_are_what_the_template_writes(transcripts, tok):
+def test_rendered_transcripts_are_what_the_template_writes_and_trl_takes_it(transcripts, tok):
     for transcript in transcripts[::7]:
         messages = _number_messages(transcript)
         out = tok.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True)
@@ -124,9 +79,6 @@ def test_rendered_transcripts_are_what_the_template_writes(transcripts, tok):
         written = [i for i, m in zip(out["input_ids"], out["assistant_masks"]) if m]
         by_assistant = [b.text for a, b in zip(pieces, pieces[1:]) if a.text == "<|assistant|>"]
         assert tok.decode(written) == "".join(by_assistant)
-
-
-def test_trl_takes_the_template(tok):
     from trl.chat_template_utils import get_training_chat_template, is_chat_template_prefix_preserving
 
     assert is_chat_template_prefix_preserving(tok) and get_training_chat_template(tok) is None
@@ -144,7 +96,7 @@ def test_every_call_is_read_back(tok, kind, argument):
 
 
 # ---- the private part of TRL that EpisodeGRPO extends
-def test_the_private_method_of_trl_is_as_we_know_it():
+def test_the_private_methods_of_trl_are_as_we_know_them_and_another_trl_is_refused(monkeypatch):
     "If this fails, TRL has changed: look at EpisodeGRPO before you raise the bound of the train extra."
     method = getattr(trl.GRPOTrainer, "_generate_and_score_completions", None)
     assert method is not None, f"trl {trl.__version__} has lost the method"
@@ -155,9 +107,10 @@ def test_the_private_method_of_trl_is_as_we_know_it():
     for name in ("_metrics", "environments", "num_generations"):
         assert f"self.{name}" in inspect.getsource(trl.GRPOTrainer), f"trl {trl.__version__}: {name}"
     assert 'self._metrics[mode]["frac_reward_zero_std"]' in inspect.getsource(trl.GRPOTrainer)
-
-
-def test_another_trl_is_refused_in_plain_words(monkeypatch):
+    turn = inspect.signature(trl.GRPOTrainer._generate_single_turn)
+    assert list(turn.parameters)[:2] == ["self", "prompt_ids"]
+    loss = inspect.signature(trl.GRPOTrainer._compute_loss)
+    assert list(loss.parameters) == ["self", "model", "inputs"]
     monkeypatch.delattr(trl.GRPOTrainer, "_generate_and_score_completions")
     with pytest.raises(ImportError, match="install the version it was tested with"):
         _grpo_trainer_class()
@@ -177,32 +130,19 @@ def play_without_a_model(monkeypatch, advantages, record=None):
     return trainer, getattr(trainer, hook)(rows)
 
 
-def test_a_rounding_error_is_no_difference(monkeypatch):
+def test_groups_without_differences_are_masked_and_told_to_the_curriculum(monkeypatch):
     "Eight times 0.97142857 have a mean that is none of them."
     trainer, out = play_without_a_model(monkeypatch, [6e-4] * 4 + [-1.0, 1.0, 1.0, -1.0])
     assert out["num_items_in_batch"] == 20
     assert trainer._metrics["train"]["frac_reward_zero_std"] == [0.5]
-
-
-def test_tokens_of_groups_without_differences_are_masked(monkeypatch):
-    "Policy loss, KL term and their denominator speak of the same tokens."
+    # Policy loss, KL term and their denominator speak of the same tokens
     _, out = play_without_a_model(monkeypatch, [0.0] * 4 + [-1.0, 1.0, 0.0, 0.0])
     assert out["tool_mask"].sum(1).tolist() == [0] * 4 + [5, 5, 0, 0]
     assert out["num_items_in_batch"] == out["tool_mask"].sum()
-
-
-def test_the_curriculum_hears_which_questions_taught(monkeypatch):
     record = _GroupRecord()
     for _ in range(2):
         play_without_a_model(monkeypatch, [0.0] * 4 + [-1.0, 1.0, 0.0, 0.0], record)
     assert record.ties == {"q0": 2, "q1": 0}
-
-
-def test_the_other_private_methods_of_trl_take_what_we_pass():
-    turn = inspect.signature(trl.GRPOTrainer._generate_single_turn)
-    assert list(turn.parameters)[:2] == ["self", "prompt_ids"]
-    loss = inspect.signature(trl.GRPOTrainer._compute_loss)
-    assert list(loss.parameters) == ["self", "model", "inputs"]
 
 
 def test_a_batch_without_anything_to_learn_keeps_a_row_and_a_token():
@@ -210,7 +150,7 @@ def test_a_batch_without_anything_to_learn_keeps_a_row_and_a_token():
     nothing = torch.zeros(3, 4, dtype=torch.long)
     batch = dict(completion_mask=nothing, tool_mask=nothing, completion_ids=nothing + 5)
     prompts = torch.ones(3, 2, dtype=torch.long)
-    kept = _rows_to_learn(batch | dict(prompt_mask=prompts, prompt_ids=prompts))
+    kept = trainers._rows_to_learn(batch | dict(prompt_mask=prompts, prompt_ids=prompts))
     assert kept["completion_ids"].shape == kept["completion_mask"].shape == (1, 1)
     assert kept["prompt_ids"].shape == (1, 2)
 
@@ -219,22 +159,18 @@ def test_a_batch_without_anything_to_learn_keeps_a_row_and_a_token():
 def test_rows_that_teach_nothing_are_not_read_and_change_nothing(tmp_path, qwen, monkeypatch):
     "The same loss and gradient as with all rows, from a quarter of them."
 
-    def rewards(i):
-        return float(i % 2) if i < 8 else 0.0
-
-    read = []
-    hook = trl.GRPOTrainer._compute_loss
+    read, hook = [], trl.GRPOTrainer._compute_loss
 
     def counted(self, model, inputs):
         read.append(inputs["completion_ids"].shape[0])
         return hook(self, model, inputs)
 
     monkeypatch.setattr(trl.GRPOTrainer, "_compute_loss", counted)
-    few = played_once(tmp_path, qwen, rewards, _grpo_trainer_class())
+    few = played_once(tmp_path, qwen, 1, _grpo_trainer_class())
     of_few = sum(read)
     assert of_few <= 8 + 1  # a batch that has nothing to learn keeps a row
     monkeypatch.setattr("sql_env.training.trainers._rows_to_learn", lambda inputs: inputs)
-    every = played_once(tmp_path, qwen, rewards, _grpo_trainer_class())
+    every = played_once(tmp_path, qwen, 1, _grpo_trainer_class())
     assert sum(read) == of_few + 32
     assert few["grad_norm"] == pytest.approx(every["grad_norm"], rel=1e-3)
     assert few["loss"] == pytest.approx(every["loss"], abs=1e-5)
@@ -258,8 +194,8 @@ def small_grpo(trainer_class, folder, qwen, questions, reward, lora=None, **sett
     )
 
 
-def played_once(folder, qwen, rewards, trainer_class, beta=0.02):
-    "What is logged of one step: 4 groups of 8 rollouts, LoRA away from zero."
+def played_once(folder, qwen, told, trainer_class):
+    "What is logged of one step: 4 groups of 8 rollouts of which `told` differ, LoRA away from zero."
     from peft import LoraConfig
 
     size = dict(gradient_accumulation_steps=2, num_generations=8, max_completion_length=24)
@@ -268,9 +204,9 @@ def played_once(folder, qwen, rewards, trainer_class, beta=0.02):
         folder,
         qwen,
         load("bundled", split="train")[:8],
-        lambda prompts, **kw: [rewards(i) for i in range(len(prompts))],
+        lambda prompts, **kw: [float(i % 2) if i < 8 * told else 0.0 for i in range(len(prompts))],
         LoraConfig(task_type="CAUSAL_LM", **COLAB.lora),
-        **dict(size, max_steps=1, beta=beta, max_grad_norm=1e9),
+        **dict(size, max_steps=1, beta=0.02, max_grad_norm=1e9),
     )
     generator = torch.Generator().manual_seed(1)
     for name, weights in trainer.model.named_parameters():
@@ -285,12 +221,7 @@ def played_once(folder, qwen, rewards, trainer_class, beta=0.02):
 @pytest.mark.parametrize("told", [0, 1, 8])
 def test_the_kl_term_does_not_explode_when_groups_tie(tmp_path, qwen, told):
     "With `told` groups of four that differ; on a8720f3 the gradient of none was 6,000 times that of TRL."
-
-    def rewards(i):
-        return float(i % 2) if i < 8 * told else 0.0
-
-    ours = played_once(tmp_path, qwen, rewards, _grpo_trainer_class())
-    trls = played_once(tmp_path, qwen, rewards, trl.GRPOTrainer)
+    ours, trls = (played_once(tmp_path, qwen, told, made) for made in (_grpo_trainer_class(), trl.GRPOTrainer))
     groups = 4 / max(told, 1) if told < 4 else 1
     assert ours["kl"] is None or abs(ours["kl"]) < 0.1
     assert ours["grad_norm"] <= trls["grad_norm"] * groups * 1.1 + 1e-6
@@ -331,9 +262,10 @@ def test_a_record_counts_ties_in_a_row(groups):
 
 
 # ---- what the machine can do
-@pytest.mark.parametrize(
-    "capability, precision", [(None, "fp32"), ((), "bf16"), ((7, 5), "fp16"), ((8, 9), "bf16"), ((9, 0), "bf16")]
-)
+MACHINES = [(None, "fp32"), ((), "bf16"), ((7, 5), "fp16"), ((8, 9), "bf16"), ((9, 0), "bf16")]
+
+
+@pytest.mark.parametrize("capability, precision", MACHINES)
 def test_a_machine_computes_in_what_it_has(monkeypatch, capability, precision):
     "A T4 (7.5) has no bf16, a processor (none) may have it; trained weights are in float32 wherever."
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: capability is not None)
@@ -343,7 +275,7 @@ def test_a_machine_computes_in_what_it_has(monkeypatch, capability, precision):
     made = _trainer_settings(COLAB, COLAB.stages[-1])
     assert (made["bf16"], made["fp16"]) == (precision == "bf16", precision == "fp16")
     half = dict(fp32="float32", fp16="float16", bf16="bfloat16")[precision]
-    assert (_weights_dtype(COLAB), _weights_dtype(CLUSTER)) == (half, "float32")
+    assert (trainers._weights_dtype(COLAB), trainers._weights_dtype(CLUSTER)) == (half, "float32")
 
 
 def test_small_steps_move_weights(tmp_path, qwen, monkeypatch):
@@ -363,16 +295,9 @@ def test_small_steps_move_weights(tmp_path, qwen, monkeypatch):
     assert moved > 0.9 * sum(p.numel() for p in before.values())
 
 
-def test_vllm_is_missed_before_anything_is_trained(tmp_path):
-    made = change_recipe(COLAB, vllm="colocate")
-    with pytest.raises(ModuleNotFoundError, match=r"sql_env\[vllm\]"):
-        train(made, tmp_path)
-    assert not (tmp_path / "sft").exists()
-
-
 # ---- stages
 @pytest.mark.slow
-def test_both_kinds_of_stage_leave_a_model_and_metrics(tiny_run):
+def test_both_kinds_of_stage_leave_a_model_and_metrics_and_no_other_recipe_goes_on(tiny_run):
     lines = read_metrics(tiny_run.metrics)
     assert {line["stage"] for line in lines} == {"sft", "grpo"}
     assert any("loss" in line for line in lines if line["stage"] == "sft")
@@ -383,17 +308,13 @@ def test_both_kinds_of_stage_leave_a_model_and_metrics(tiny_run):
     for stage in TINY.stages:
         folder = tiny_run.model_path(stage.name)
         assert (folder / "model.safetensors").exists()
-        assert load_model_settings(folder) == _evaluation_settings(TINY, stage)
+        assert load_model_settings(folder) == recipes._evaluation_settings(TINY, stage)
     assert not [*tiny_run.folder.rglob("checkpoint-*"), *tiny_run.folder.glob("*/README.md")]
     before = tiny_run.metrics.read_text()
     train(TINY, tiny_run.folder, threads=1)  # nothing is left to do
     assert tiny_run.metrics.read_text() == before
-
-
-@pytest.mark.slow
-def test_another_recipe_does_not_go_on_in_the_same_folder(tiny_run):
     with pytest.raises(ValueError, match="holds another run .other stages"):
-        train(scale_recipe(TINY, 2), tiny_run.folder)
+        train(recipes.scale_recipe(TINY, 2), tiny_run.folder)
     with pytest.raises(ValueError, match="holds another run .other seed"):
         train(TINY, tiny_run.folder, seed=1)
     with pytest.raises(ValueError, match="no stage 'x'; there are sft, grpo"):
@@ -425,13 +346,9 @@ def test_two_processes_learn_what_one_learns(tmp_path):
     )
     one = train(whole, tmp_path / "one", threads=1, stages=["sft"])
     (tmp_path / "recipe.pkl").write_bytes(pickle.dumps(half))
-    script = tmp_path / "work.py"
-    script.write_text(
-        IMPORTS
-        + "import pickle, tiny_trl\nfrom sql_env.training.run import train\n"
-        + f"recipe = pickle.load(open({str(tmp_path / 'recipe.pkl')!r}, 'rb'))\n"
-        + f"train(recipe, {str(tmp_path / 'two')!r}, threads=1)\n"
-    )
+    script, recipe = tmp_path / "work.py", f"pickle.load(open({str(tmp_path / 'recipe.pkl')!r}, 'rb'))"
+    code = f"train({recipe}, {str(tmp_path / 'two')!r}, threads=1)\n"
+    script.write_text(f"{IMPORTS}import pickle, tiny_trl\nfrom sql_env.training.run import train\n{code}")
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script]
     subprocess.run([sys.executable, *launch], check=True)
     two = Run(half, tmp_path / "two")
@@ -475,20 +392,6 @@ def qwen(tmp_path_factory):
     return save_tiny_qwen(tmp_path_factory.mktemp("qwen"))
 
 
-def small_colab(model, **changes):
-    "The recipe for Colab with a tiny model, a question here and there, and one step a stage."
-    made = change_recipe(COLAB, model=str(model), max_steps=1, **changes)
-    few = dict(per_device_train_batch_size=2, gradient_accumulation_steps=1, logging_steps=1)
-    turns = dict(max_completion_length=60, max_tool_calling_iterations=2)
-    groups = dict(num_generations=2, steps_per_generation=1)
-    return replace(
-        made,
-        validation=2,
-        sft=made.sft | few | dict(save_steps=1, warmup_steps=0, gradient_checkpointing=False),
-        grpo=made.grpo | few | turns | groups | dict(save_steps=1, gradient_checkpointing=False),
-    )
-
-
 @pytest.mark.slow
 def test_the_recipe_for_colab_with_a_tiny_qwen_and_own_questions(tmp_path, qwen):
     "LoRA, both stages: an adapter that the next one trains on, measured on questions kept out."
@@ -506,7 +409,8 @@ def test_the_recipe_for_colab_with_a_tiny_qwen_and_own_questions(tmp_path, qwen)
             self.of_stages.append(state.best_model_checkpoint)
 
     folder = save_question_set(load("bundled", split="train").sample(30), tmp_path / "mine")
-    made, best = small_colab(qwen, data=f"folder:{folder}=16"), KeepsBest()
+    made, best = small_colab(qwen, data=f"folder:{folder}=16", max_steps=1), KeepsBest()
+    made = replace(made, grpo=made.grpo | dict(max_tool_calling_iterations=2))
     run = train(made, tmp_path / "run", threads=1, callbacks=[best])
     assert len(best.of_stages) == 2 and None not in best.of_stages
     assert list(run.folder.glob("grpo/completions/*.parquet")), "what the model wrote can be read"
@@ -518,11 +422,11 @@ def test_the_recipe_for_colab_with_a_tiny_qwen_and_own_questions(tmp_path, qwen)
     lines = read_metrics(run.metrics)
     assert any("eval_loss" in line for line in lines if line["stage"] == "sft")
     assert any("eval_reward" in line for line in lines if line["stage"] == "grpo")
-    assert run_evals(run, ["grpo"], ["level 1"], n=2)[0]["n"] == 2
+    assert runs.run_evals(run, ["grpo"], ["level 1"], n=2)[0]["n"] == 2
     assert load_model_settings(run.model_path("grpo"))["system"] == SYSTEM_PROMPT
 
 
-def test_a_turn_of_play_has_an_end_of_its_own(tmp_path):
+def test_a_turn_of_play_has_an_end_of_its_own_and_a_stage_may_play_by_other_rules(tmp_path):
     "A model that never stops writing is cut off in each turn, not first at the end of the episode."
     short = replace(TINY, turn_tokens=7)
     model, tok = Run(short, tmp_path).load_start(short.stages[0])
@@ -530,41 +434,44 @@ def test_a_turn_of_play_has_an_end_of_its_own(tmp_path):
     assert trainer.generation_config.max_new_tokens == 7
     for recipe in RECIPES.values():
         stage = next((s for s in recipe.stages if s.method == "grpo"), None)
-        if stage is None:
-            continue
         name = "max_tokens" if recipe is CLUSTER else "max_new_tokens"
-        assert _trainer_settings(recipe, stage)["generation_kwargs"] == {name: recipe.turn_tokens}
-
-
-def test_a_stage_may_play_by_other_rules(tmp_path):
+        if stage is not None:
+            assert _trainer_settings(recipe, stage)["generation_kwargs"] == {name: recipe.turn_tokens}
     stage = replace(TINY.stages[1], env=dict(budget=6))
-    model, tok = Run(TINY, tmp_path).load_start(TINY.stages[0])
     trainer = grpo_trainer(TINY, stage, model, tok, tmp_path)
     player = trainer.environment_factories[None]()
     player.reset(**trainer.train_dataset[0])
     assert player.session.observation.budget_remaining == 6
 
 
-BRANCHED = replace(  # two stages continue `few`
-    NANO, stages=(Stage("copy", "sft"), Stage("few", "sft"), Stage("grpo", "grpo"), Stage("all", "sft", start="few"))
-)
+# Two stages continue `few`
+STAGES = Stage("copy", "sft"), Stage("few", "sft"), Stage("grpo", "grpo"), Stage("all", "sft", start="few")
+BRANCHED = replace(NANO, stages=STAGES)
 
 
-def test_a_run_knows_its_stages(tmp_path):
+def test_a_run_knows_its_stages_and_writes_down_json(tmp_path, own_folder):
     run = Run(BRANCHED, tmp_path)
     assert [s.name for s in run.lineage("all")] == ["copy", "few", "all"]
     assert [s.name for s in run.lineage("copy")] == ["copy"]
     assert [run.stage_seed(s) for s in BRANCHED.stages] == [0, 100, 200, 300]
     late = replace(BRANCHED.stages[1], seed=700)
     assert Run(BRANCHED, tmp_path / "b", seed=2).stage_seed(late) == 702
-
-
-def test_no_stage_of_nano_draws_what_another_draws(tmp_path):
-    "And `all` draws what it drew when the model that ships was trained."
-    run = Run(NANO, tmp_path)
+    # And `all` draws what it drew when the model that ships was trained
+    run = Run(NANO, tmp_path / "nano")
     seeds = {stage.name: run.stage_seed(stage) for stage in NANO.stages}
     assert len(set(seeds.values())) == len(seeds) and seeds["all"] == 400
     assert NANO.stages[-1].name == "all", "trained if no stage is named"
+    # Functions by their names, questions by a hash, and no gold
+    mine = load("folder", own_folder)
+    changed = change_recipe(NANO, data=mine)
+    text = json.dumps(recipes.describe_recipe(changed))
+    assert "sql_env.nano" in text and "SELECT" not in text
+    assert text != json.dumps(recipes.describe_recipe(change_recipe(NANO, data=mine[:5])))
+    Run(NANO, tmp_path / "changed")
+    Run(changed, tmp_path / "changed").metrics.touch()  # the other had not begun
+    Run(changed, tmp_path / "changed")
+    with pytest.raises(ValueError, match="holds another run .other stages"):
+        Run(change_recipe(NANO, data=mine[:5]), tmp_path / "changed")
 
 
 def test_a_stage_brings_those_it_continues(tmp_path, monkeypatch):
@@ -585,26 +492,16 @@ def test_a_stage_brings_those_it_continues(tmp_path, monkeypatch):
     assert trained[4:] == ["copy", "few", "grpo"]
 
 
-@pytest.mark.parametrize(
-    "error, said",
-    [
-        (RuntimeError("CUDA out of memory. Tried"), "max_completion_length"),
-        (MemoryError(), "max_completion_length"),
-        (ValueError("no"), ""),
-    ],
-)
-def test_memory_advice_names_the_setting(error, said):
-    advice = _memory_advice(error, "grpo")
-    assert said in advice and bool(advice) == bool(said)
+def test_memory_advice_names_the_setting_and_vllm_is_missed_before_anything_is_trained(tmp_path):
+    assert "max_completion_length" in runs._memory_advice(MemoryError(), "grpo")
+    assert runs._memory_advice(ValueError("no"), "grpo") == ""
+    made = change_recipe(COLAB, vllm="colocate")
+    with pytest.raises(ModuleNotFoundError, match=r"sql_env\[vllm\]"):
+        train(made, tmp_path)
+    assert not (tmp_path / "sft").exists()
 
 
 # ---- evaluation suites
-@pytest.mark.slow
-def test_results_are_kept_once_and_make_a_card(tiny_run):
-    rows = run_evals(tiny_run, ["sft"], ["level 1"], n=6)
-    assert [(r["suite"], r["n"], len(r["correct"])) for r in rows] == [("level 1", 6, 6)]
-    assert run_evals(tiny_run, ["sft"], ["level 1"], n=6) == rows
-    assert "| level 1 | 0.0%" in model_card(tiny_run, "sft")
 
 
 @pytest.fixture
@@ -620,34 +517,19 @@ def asked(monkeypatch):
     return calls
 
 
-@pytest.fixture
-def folder_with_settings(tmp_path):
-    "A folder that holds settings and no model."
-
-    def make(**settings):
-        (tmp_path / MODEL_SETTINGS_FILE).write_text(json.dumps(settings))
-        return tmp_path
-
-    return make
-
-
-def test_a_model_is_evaluated_by_the_settings_in_its_folder(asked, folder_with_settings, tmp_path):
-    "By the defaults if it has none."
-    evaluate_checkpoint(tmp_path, ["level 1"], 2)
-    shown = replace(NANO.stages[0], schema_level="full")
-    evaluate_checkpoint(folder_with_settings(**_evaluation_settings(NANO, shown)), ["level 1"], 2)
-    [(names, bare), (schema, policy)] = asked
+def test_a_model_is_evaluated_by_the_settings_in_its_folder(asked, tmp_path):
+    "By the defaults if it has none; and a suite may allow fewer steps."
+    runs.evaluate_checkpoint(tmp_path, ["level 1"], 2)
+    own = recipes._evaluation_settings(NANO, replace(NANO.stages[0], schema_level="full"))
+    (tmp_path / MODEL_SETTINGS_FILE).write_text(json.dumps(own | dict(budget=11)))
+    suites = ["level 1", "level 1, eight steps"]
+    runs.evaluate_checkpoint(tmp_path, suites, 2)
+    [(names, bare), (schema, policy), (few, _)] = asked
     assert "(" not in names.schema_info and "\n  " in schema.schema_info
     assert (bare.max_chars, bare.system) == (1000, SYSTEM_PROMPT)
     assert (policy.nudges, policy.patience, policy.max_chars, policy.system) == (0, 3, 600, "")
     assert policy.backend.max_new_tokens == 100, "as in play"
-
-
-def test_a_suite_may_allow_fewer_steps(asked, folder_with_settings):
-    folder = folder_with_settings(**_evaluation_settings(NANO, NANO.stages[0]), budget=11)
-    suites = ["level 1", "level 1, eight steps"]
-    evaluate_checkpoint(folder, suites, 2)
-    assert [observation.budget_remaining for observation, _ in asked] == [11, 8]
+    assert (schema.budget_remaining, few.budget_remaining) == (11, 8)
     many, few = ([q.question_id for q in suite_questions(suite, 3)] for suite in suites)
     assert many == few
 
@@ -663,10 +545,10 @@ def test_each_stage_is_evaluated_as_it_was_trained(monkeypatch, tmp_path):
     monkeypatch.setattr(runs, "evaluate_checkpoint", evaluate_checkpoint)
     stages = (Stage("names", "sft"), Stage("full", "sft", schema_level="full"))
     run = Run(replace(NANO, stages=stages), tmp_path)
-    rows = run_evals(run, ["names", "full"], ["level 1"], n=2)
+    rows = runs.run_evals(run, ["names", "full"], ["level 1"], n=2)
     assert asked == [("names", "", "names"), ("full", "", "full")]
     assert [r["stage"] for r in rows] == ["names", "full"]
-    assert "| level 1 | 0.0% | 0.0% to" in model_card(run, "full")
+    assert "| level 1 | 0.0% | 0.0% to" in runs.model_card(run, "full")
 
 
 class StandIn:
@@ -692,63 +574,54 @@ class StandIn:
 def test_the_turns_of_the_expert_are_right_in_all_episodes():
     "Mistakes and repairs too."
     questions = suite_questions("level 2", 12)
-    messages = {
-        transcript[1]["content"]: [m for m in transcript if m["role"] == "assistant"]
-        for transcript in expert_transcripts(questions, budgets=(15, 15))
-    }
+    transcripts = nano.expert_transcripts(questions, budgets=(15, 15))
+    messages = {t[1]["content"]: [m for m in t if m["role"] == "assistant"] for t in transcripts}
     policy = ChatPolicy(StandIn(messages), nudges=0, max_chars=600, system="")
     result = evaluate(EpisodeEnv(questions), policy, batch=12, progress=False)
-    assert result.success_rate == 1 and set(_suite_row(result)["correct"]) == {"1"}
+    assert result.success_rate == 1 and set(runs._suite_row(result)["correct"]) == {"1"}
 
 
 # ---- cards
-def test_a_card_has_the_form_of_the_hub(tmp_path):
+def test_a_card_has_the_form_of_the_hub_and_a_push_needs_a_model_and_a_token(tmp_path, monkeypatch):
     shown = replace(NANO.stages[0], name="full", schema_level="full")
-    card = model_card(Run(replace(NANO, stages=(shown,)), tmp_path), "full")
+    card = runs.model_card(Run(replace(NANO, stages=(shown,)), tmp_path), "full")
     assert card.startswith("---\nlibrary_name") and "the schema of a database" in card
     assert "`sql_env train nano --seed 0`" in card and "| not evaluated yet |" in card
+    run = Run(BRANCHED, tmp_path / "branched")
+    lines = [dict(stage=s.name, step=1, seconds=60 * 10**i) for i, s in enumerate(BRANCHED.stages)]
+    write_lines(run.metrics, lines)
+    assert "in 1011 minutes" in runs.model_card(run, "all")
+    assert "in 111 minutes" in runs.model_card(run, "grpo")
+    run = Run(NANO, tmp_path / "nano")
+    run.model_path("few").mkdir(parents=True)
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
+    with pytest.raises(ValueError, match="no Hub token"):
+        runs.push_to_hub(run, "few", "someone/x")
 
 
 @pytest.mark.slow
 def test_the_code_of_a_card_runs(tiny_run):
-    code = model_card(tiny_run, "sft").rpartition("again:")[2]
+    code = runs.model_card(tiny_run, "sft").rpartition("again:")[2]
     code = code.replace("<this folder>", str(tiny_run.model_path("sft")))
     first, last = code.replace('["level 1"])', '["level 1"], 2)').split("\n", 3)[2:]
     exec(first.strip(), names := {})
     assert eval(last.strip(), names).n_episodes == 2
 
 
-def test_a_card_counts_the_stages_behind_its_model(tmp_path):
-    run = Run(BRANCHED, tmp_path)
-    lines = [dict(stage=s.name, step=1, seconds=60 * 10**i) for i, s in enumerate(BRANCHED.stages)]
-    run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert "in 1011 minutes" in model_card(run, "all")
-    assert "in 111 minutes" in model_card(run, "grpo")
-
-
-def test_push_needs_a_model_and_a_token(tmp_path, monkeypatch):
-    run = Run(NANO, tmp_path)
-    run.model_path("few").mkdir(parents=True)
-    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
-    with pytest.raises(ValueError, match="no Hub token"):
-        push_to_hub(run, "few", "someone/x")
-    with pytest.raises(ValueError, match="no model of stage all"):
-        push_to_hub(run, "all", "someone/x")
-
-
 # ---- recipes
 def unknown_settings(recipe):
     "Settings that TRL does not know."
-    from trl import GRPOConfig, SFTConfig
-
-    known = dict(sft=SFTConfig, grpo=GRPOConfig)
-    given = [(stage.method, stage.args) for stage in recipe.stages]
-    given = [(m if m == "grpo" else "sft", args) for m, args in given]
+    known = dict(sft=trl.SFTConfig, grpo=trl.GRPOConfig)
+    given = [("grpo" if stage.method == "grpo" else "sft", stage.args) for stage in recipe.stages]
     return [k for m, args in given for k in getattr(recipe, m) | args if k not in known[m].__dataclass_fields__]
 
 
-def test_recipes_know_only_settings_of_trl():
-    assert [unknown_settings(r) for r in RECIPES.values()] == [[]] * len(RECIPES)
+def test_recipes_know_only_settings_of_trl_and_batches_hold_whole_groups():
+    for recipe in RECIPES.values():
+        assert unknown_settings(recipe) == [], recipe.name
+        for args in (recipe.grpo | stage.args for stage in recipe.stages if stage.method == "grpo"):
+            batch = args["per_device_train_batch_size"] * args.get("gradient_accumulation_steps", 1)
+            assert batch % args["num_generations"] == 0, f"{recipe.name}: no whole groups"
     assert list(RECIPES) == ["first", "nano", "small", "colab", "cluster"] and "nix" not in RECIPES
 
 
@@ -775,35 +648,33 @@ def test_a_stranger_s_recipe_and_model_are_found_by_name(tmp_path, monkeypatch):
     assert runs._load_backend(tmp_path / "model") == "their player of model"
 
 
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda r: r.name)
-def test_grpo_batches_hold_whole_groups(recipe):
-    for stage in recipe.stages:
-        if stage.method == "grpo":
-            args = recipe.grpo | stage.args
-            steps = args.get("gradient_accumulation_steps", 1)
-            batch = args["per_device_train_batch_size"] * steps
-            assert batch % args["num_generations"] == 0
-
-
 def test_a_scaled_stage_ends_with_its_rows_and_not_by_the_clock(tmp_path):
     "On ada7898 a fiftieth of the minutes was left too: 1 or 2 steps on a busy machine."
     stage = Stage("x", "sft", "worlds:1=400", options=dict(minutes=2))
     seconds = {}
     for share in (0.02, 1, 3):
-        made = scale_recipe(replace(TINY, stages=(stage,)), share)
+        made = recipes.scale_recipe(replace(TINY, stages=(stage,)), share)
         model, tok = TINY.model(0)
         few = replace(made.stages[0], data="worlds:1=8")
-        seconds[share] = nano_trainer(TINY, few, model, tok, tmp_path).clock.seconds
+        seconds[share] = nano.nano_trainer(TINY, few, model, tok, tmp_path).clock.seconds
     assert seconds == {0.02: 120, 1: 120, 3: 360}
 
 
-def test_a_terminal_shows_one_line_of_progress(tmp_path, clock):
+def test_a_terminal_shows_one_line_of_progress_and_libraries_are_quiet(tmp_path, clock):
+    import datasets
+    from transformers.utils import logging
+
+    before = logging.get_verbosity(), datasets.is_progress_bar_enabled()
+    with runs._quiet_libraries():
+        assert logging.get_verbosity() == logging.ERROR and not datasets.is_progress_bar_enabled()
+    assert (logging.get_verbosity(), datasets.is_progress_bar_enabled()) == before
+
     class Terminal(io.StringIO):
         def isatty(self):
             return True
 
     for out, lines in ((Terminal(), 1), (io.StringIO(), 2)):
-        writer = _MetricsWriter(tmp_path / "m.jsonl", "few", _ProgressLine(out))
+        writer = _MetricsWriter(tmp_path / "m.jsonl", "few", runs._ProgressLine(out))
         writer.begin(0)
         for step in (10, 20, 30):
             writer.log(step, 40, dict(loss=1 / step))
@@ -814,33 +685,15 @@ def test_a_terminal_shows_one_line_of_progress(tmp_path, clock):
         assert ("step 20" in said) == out.isatty()
 
 
-def test_libraries_are_quiet_while_a_stage_runs():
-    import datasets
-    from transformers.utils import logging
-
-    before = logging.get_verbosity(), datasets.is_progress_bar_enabled()
-    with _quiet_libraries():
-        assert logging.get_verbosity() == logging.ERROR and not datasets.is_progress_bar_enabled()
-    assert (logging.get_verbosity(), datasets.is_progress_bar_enabled()) == before
-
-
-def test_data_for_large_models_are_conversations():
-    data, kept = sft_datasets(COLAB, Stage("x", "sft", "worlds:1=4", schema_level="full"), None)
+def test_data_for_large_models_are_conversations_and_the_factory_of_a_cluster_can_be_pickled():
+    data, kept = recipes.sft_datasets(COLAB, Stage("x", "sft", "worlds:1=4", schema_level="full"), None)
     assert set(data.column_names) == {"messages", "tools"} and len(data) == 4 and kept is None
-
-
-def test_data_that_no_expert_can_play_are_told():
-    "On 91dee7d `train first --source tasks`: Column 'input_ids' doesn't exist."
+    # On 91dee7d `train first --source tasks`: Column 'input_ids' doesn't exist
     empty = replace(COLAB, make_rows=lambda *_: [])
     with pytest.raises(SourceError, match="experts could play no question of stage 'x'"):
-        sft_datasets(empty, Stage("x", "sft", "worlds:1=4"), None)
-
-
-def test_the_factory_of_a_cluster_can_be_pickled():
-    from sql_env.training.trainers import _trl_environment_factory
-
+        recipes.sft_datasets(empty, Stage("x", "sft", "worlds:1=4"), None)
     stage = Stage("x", "grpo", "worlds:1=4")
-    factory = _trl_environment_factory(CLUSTER, stage, _stage_questions(stage))
+    factory = trainers._trl_environment_factory(CLUSTER, stage, _stage_questions(stage))
     assert isinstance(pickle.loads(pickle.dumps(factory))(), SQLEnvTRL)
 
 
@@ -853,7 +706,6 @@ def own_folder(tmp_path_factory):
 
 
 PARTS = [
-    ("worlds:1=300,2=600", [("worlds", dict(level=1), 300), ("worlds", dict(level=2), 600)]),
     ("bundled:train", [("bundled", dict(split="train"), None)]),
     ("spider:train=20", [("spider", dict(split="train"), 20)]),
     ("folder:my data=a=3", [("folder", dict(path="my data=a"), 3)]),
@@ -861,50 +713,31 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize("text, parts", PARTS)
-def test_data_are_read_from_a_text(text, parts):
-    assert parse_data(text) == parts
-
-
-@pytest.mark.parametrize("text", ["", "worlds", "worlds:6=3", "worlds:1", "spyder:train", "folder:"])
-def test_data_that_are_not_there_say_what_to_write(text):
-    with pytest.raises(SourceError, match="worlds:1=300,2=600"):
-        parse_data(text)
+def test_data_are_read_from_a_text_and_others_say_what_to_write():
+    for text, parts in PARTS:
+        assert recipes.parse_data(text) == parts
+    for text in ("", "worlds", "worlds:6=3", "worlds:1", "spyder:train", "folder:"):
+        with pytest.raises(SourceError, match="worlds:1=300,2=600"):
+            recipes.parse_data(text)
 
 
 def stage_on(data, method="sft", **options):
     return Stage("x", method, data, **options)
 
 
-def test_a_stage_learns_from_any_source(own_folder):
+def test_a_stage_learns_from_any_source_but_not_from_a_test_split_or_two_databases_of_one_name(own_folder, tmp_path):
     mine = load("folder", own_folder)
-    sizes = {
-        f"folder:{own_folder}": 40,
-        f"folder:{own_folder}=7 + worlds:1=5": 12,
-        "bundled:train=9": 9,
-        "worlds:1=5,2=6": 11,
-    }
+    sizes = {f"folder:{own_folder}": 40, f"folder:{own_folder}=7 + worlds:1=5": 12}
+    sizes |= {"bundled:train=9": 9, "worlds:1=5,2=6": 11}
     assert {text: len(_stage_questions(stage_on(text))) for text in sizes} == sizes
     assert _stage_questions(stage_on(mine)) is mine
     assert len(_stage_questions(stage_on(lambda seed: mine.sample(3 + seed)), 2)) == 5
     assert len(_stage_questions(stage_on(mine, share=0.5))) == 20
-
-
-def test_play_draws_other_worlds_than_imitation():
     made = [_stage_questions(stage_on("worlds:1=8", m), 3) for m in ("sft", "grpo")]
     assert not {q.question_text for q in made[0]} & {q.question_text for q in made[1]}
-
-
-def test_nothing_is_learned_from_a_test_split(tmp_path, own_folder):
-    tested = load("bundled", split="test").sample(5)
-    folder = save_question_set(tested, tmp_path / "tested")
+    folder = save_question_set(load("bundled", split="test").sample(5), tmp_path / "tested")
     with pytest.raises(SourceError, match="only questions of the split 'test'"):
         _stage_questions(stage_on(f"folder:{folder}"))
-
-
-def test_two_databases_of_one_name_are_told_apart(tmp_path, own_folder):
-    import shutil
-
     shutil.copytree(own_folder, tmp_path / "copy")
     with pytest.raises(SourceError, match="have the id|have the name"):
         _stage_questions(stage_on(f"folder:{own_folder} + folder:{tmp_path / 'copy'}"))
@@ -914,7 +747,7 @@ def test_two_databases_of_one_name_are_told_apart(tmp_path, own_folder):
 @given(n=st.integers(0, 60), size=st.integers(1, 40), seed=st.integers(0, 3))
 def test_validation_takes_no_question_from_training(n, size, seed):
     questions = load("bundled", split="train").sample(size, seed)
-    learned, kept = _split_validation(questions, n, seed)
+    learned, kept = recipes._split_validation(questions, n, seed)
     assert len(kept) == min(n, size // 5)
     assert not {q.question_id for q in learned} & {q.question_id for q in kept}
     assert len(learned)
@@ -924,11 +757,11 @@ def test_rows_are_what_play_shows(own_folder):
     "The same system prompt, budget and length of tool results: on a8720f3 rows had the defaults."
     recipe = replace(COLAB, system="Be brief.", env=dict(max_chars=80, budget=9))
     stage = stage_on(f"folder:{own_folder}=12")
-    for row in sft_datasets(recipe, stage, None)[0]:
+    for row in recipes.sft_datasets(recipe, stage, None)[0]:
         first, asked, *rest = row["messages"]
         assert first["content"] == "Be brief." and "9" in asked["content"]
         assert all(len(m["content"]) <= 200 for m in rest if m["role"] == "tool")
-    bare = sft_datasets(replace(recipe, system=""), stage, None)[0][0]
+    bare = recipes.sft_datasets(replace(recipe, system=""), stage, None)[0][0]
     assert bare["messages"][0]["content"] == ""
 
 
@@ -945,24 +778,11 @@ def test_a_recipe_is_changed_and_described(own_folder):
     made = change_recipe(SMALL, minutes=5, batch=8, generations=2, lora=6, max_length=500)
     assert {s.options.get("minutes") for s in made.stages[:2]} == {5} and made.lora["r"] == 6
     assert (made.lora["lora_alpha"], made.grpo["num_generations"], made.sft["max_length"]) == (16, 2, 500)
-    assert [t["per_device_train_batch_size"] * t["gradient_accumulation_steps"] for t in (made.sft, made.grpo)] == [
-        8,
-        8,
-    ]
+    for t in (made.sft, made.grpo):
+        assert t["per_device_train_batch_size"] * t["gradient_accumulation_steps"] == 8
     assert change_recipe(SMALL, lora=0).lora is None
-
-
-def test_what_a_run_writes_down_is_json(own_folder, tmp_path):
-    "Functions by their names, questions by a hash, and no gold."
-    mine = load("folder", own_folder)
-    changed = change_recipe(NANO, data=mine)
-    text = json.dumps(describe_recipe(changed))
-    assert "sql_env.nano" in text and "SELECT" not in text
-    assert text != json.dumps(describe_recipe(change_recipe(NANO, data=mine[:5])))
-    Run(changed, tmp_path)
-    Run(changed, tmp_path)
-    with pytest.raises(ValueError, match="holds another run .other stages"):
-        Run(change_recipe(NANO, data=mine[:5]), tmp_path)
+    with pytest.raises(ValueError, match="makes its own model"):
+        change_recipe(NANO, model="Qwen/Qwen3-0.6B")
 
 
 @pytest.fixture
@@ -987,49 +807,26 @@ def test_the_command_trains_on_own_questions(asked_to_train):
     def run(*options):
         return CliRunner().invoke(app, ["train", "colab", "--evals", "none", *options])
 
-    options = (
-        "--source folder --path mydata --model me/mine --lr 2e-6 --max-steps 7 --vllm colocate"
-        " --budget 10 --verify robust --actions search --reward sparse --schema-level full"
-    )
+    options = "--source folder --path mydata --model me/mine --lr 2e-6 --max-steps 7 --vllm colocate --budget 10"
+    options += " --verify robust --actions search --reward sparse --schema-level full"
     assert run(*options.split()).exit_code == 0
-    assert asked_to_train == [
-        change_recipe(
-            COLAB,
-            "folder:mydata",
-            "me/mine",
-            None,
-            2e-6,
-            7,
-            "colocate",
-            budget=10,
-            verify="robust",
-            actions="search",
-            reward="sparse",
-            schema_level="full",
-        )
-    ]
+    play = dict(budget=10, verify="robust", actions="search", reward="sparse")
     [recipe] = asked_to_train
+    told = change_recipe(COLAB, "folder:mydata", "me/mine", None, 2e-6, 7, "colocate", schema_level="full", **play)
+    assert recipe == told
     assert {stage.schema_level for stage in recipe.stages} == {"full"}
-    played = {name: recipe.env[name] for name in ("budget", "verify", "actions", "reward")}
-    assert played == dict(budget=10, verify="robust", actions=(*ACTIONS, "SEARCH"), reward=RewardConfig.sparse())
+    meant = play | dict(actions=(*ACTIONS, "SEARCH"), reward=RewardConfig.sparse())
+    assert {name: recipe.env[name] for name in play} == meant
     for wrong in ("--source folder", "--source worlds", "--path mydata", "--vllm yes", "--evals x"):
         assert run(*wrong.split()).exit_code != 0
     assert len(asked_to_train) == 1
 
 
-def test_nano_takes_no_other_model():
-    with pytest.raises(ValueError, match="makes its own model"):
-        change_recipe(NANO, model="Qwen/Qwen3-0.6B")
-
-
 def test_evaluation_at_the_end_is_small_unless_asked(monkeypatch):
     monkeypatch.delenv("SQL_ENV_SPIDER", raising=False)
-    assert plan_evals("small") == (("level 1",), 100, True)
-    assert plan_evals("none").suites == ()
-    assert plan_evals("all").suites == _available_suites() and plan_evals("all").n == 500
-    assert plan_evals("bundled", 20) == (("bundled",), 20, True)
+    assert runs.plan_evals("all").suites == runs._available_suites() and runs.plan_evals("all").n == 500
     with pytest.raises(ValueError, match="small, all, none or a suite"):
-        plan_evals("10")
+        runs.plan_evals("10")
     with pytest.raises(ValueError, match="no evaluation suite 'x'; there are level 1"):
         suite_questions("x")
 
@@ -1050,50 +847,39 @@ def write_lines(path, lines):
     return path
 
 
-def test_metrics_cut_off_in_a_line_are_read(tmp_path):
+def test_metrics_are_read_and_drawn_and_a_resumed_stage_drops_what_is_reported_again(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"stage": "a", "step": 1}\n{"stage": "a", "st')
     assert read_metrics(path) == [{"stage": "a", "step": 1}]
-    assert plot_metrics(path).axes
-
-
-def test_a_resumed_stage_drops_what_is_reported_again(tmp_path):
+    assert runs.plot_metrics(path).axes
     lines = [dict(stage=s, step=i, seconds=10.0 * i) for s in ("few", "all") for i in (1, 2, 3)]
     path = write_lines(tmp_path / "m", lines)
     writer = _MetricsWriter(path, "all")
     writer.begin(step=2)
     assert read_metrics(path) == lines[:5]
     assert writer.seconds >= 20
-
-
-def test_kinds_of_errors_share_a_panel(tmp_path):
-    "A kind that a step did not see counts as 0 there."
-    kinds = {1: "unknown_column", 2: "syntax", 3: "unknown_column"}
-    counts = dict(unknown_column=1.0, syntax=3.0)
-    lines = [
-        {"stage": "grpo", "step": i, "reward": 0.1 * i, f"sql_env/error/{kind}": counts[kind]}
-        for i, kind in kinds.items()
-    ]
-    ax = plot_metrics(write_lines(tmp_path / "m", lines)).axes[-1]
+    # A kind that a step did not see counts as 0 there
+    kinds = ("unknown_column", 1.0), ("syntax", 3.0), ("unknown_column", 1.0)
+    lines = [dict(stage="grpo", step=i, reward=0.1 * i) for i in (1, 2, 3)]
+    for line, (kind, count) in zip(lines, kinds):
+        line[f"sql_env/error/{kind}"] = count
+    ax = runs.plot_metrics(write_lines(tmp_path / "m", lines)).axes[-1]
     drawn = [list(line.get_ydata()) for line in ax.lines if line.get_alpha()]
     assert drawn == [[0, 3.0, 0], [1.0, 0, 1.0]]
     assert [x.get_text() for x in ax.get_legend().texts] == ["syntax", "unknown_column"]
-
-
-def test_the_loss_of_play_is_not_drawn(tmp_path):
     lines = [dict(stage="few", step=1, loss=1.0), dict(stage="grpo", step=1, loss=0.1, reward=0.0)]
-    loss, reward = plot_metrics(write_lines(tmp_path / "m", lines)).axes
+    loss, reward = runs.plot_metrics(write_lines(tmp_path / "m", lines)).axes
     assert [len(ax.lines) // 2 for ax in (loss, reward)] == [1, 1]
 
 
-def test_the_curve_says_how_long_it_takes(tmp_path, clock):
+def test_the_curve_says_how_long_it_takes_and_other_processes_write_nothing(tmp_path, clock):
     shown = []
 
     def show(path, title, now=False):
         shown.append((title, now))
 
     writer = _MetricsWriter(tmp_path / "m", "few", show)
-    callback = _metrics_callback(writer)
+    callback = runs._metrics_callback(writer)
     state = SimpleNamespace(global_step=0, max_steps=1000, is_world_process_zero=True)
     callback.on_train_begin(None, state, None)
     clock.seconds += 600
@@ -1102,48 +888,69 @@ def test_the_curve_says_how_long_it_takes(tmp_path, clock):
     callback.on_train_end(None, state, None)
     assert shown == [("few: step 250 of 1,000, 30 min left, loss 1.00", False), ("few: 250 steps in 10 min", True)]
     assert set(read_metrics(writer.path)[0]) == {"stage", "step", "seconds", "loss"}
-
-
-def test_time_that_went_into_data_is_not_counted_on(tmp_path, clock):
-    "On 91dee7d two minutes of training began with '27 min left'."
-    shown = []
-    writer = _MetricsWriter(tmp_path / "m", "few", lambda path, title, now=False: shown.append(title))
+    # On 91dee7d two minutes of training began with '27 min left'
+    writer = _MetricsWriter(tmp_path / "other", "few", show)
     clock.seconds += 600
     writer.begin(0)
     clock.seconds += 60
     writer.log(10, 50, {})
-    assert shown == ["few: step 10 of 50, 4 min left"]
-
-
-def test_a_stage_that_goes_on_has_the_rest_of_its_minutes(tmp_path, clock):
-    "On d5f92645 it began its minutes anew, and of an hour it said that six were left."
-    shown, metrics = [], write_lines(tmp_path / "m", [dict(stage="sft", step=50, seconds=3000)])
-    writer = _MetricsWriter(metrics, "sft", lambda path, title, now=False: shown.append(title))
-    writer.clock = StageClock(60)
+    assert shown.pop() == ("few: step 10 of 50, 4 min left", False)
+    # On d5f92645 it began its minutes anew, and of an hour it said that six were left
+    metrics = write_lines(tmp_path / "on", [dict(stage="sft", step=50, seconds=3000)])
+    writer = _MetricsWriter(metrics, "sft", show)
+    writer.clock = trainers.StageClock(60)
     writer.begin(50)
     assert writer.clock.share(0) == 3000 / 3600
     clock.seconds += 60
     writer.log(60, 1000, {})
-    assert shown == ["sft: step 60 of 1,000, 9 min left"]
-
-
-def test_other_processes_write_nothing(tmp_path):
-    callback = _metrics_callback(_MetricsWriter(tmp_path / "m", "few"))
+    assert shown.pop() == ("sft: step 60 of 1,000, 9 min left", False)
+    callback = runs._metrics_callback(_MetricsWriter(tmp_path / "none", "few"))
     state = SimpleNamespace(global_step=1, max_steps=9, is_world_process_zero=False)
     callback.on_train_begin(None, state, None)
     callback.on_log(None, state, None, {"loss": 1.0})
     callback.on_train_end(None, state, None)
-    assert not os.path.exists(tmp_path / "m")
+    assert not os.path.exists(tmp_path / "none")
 
 
 @pytest.mark.parametrize("n, epochs, warm", [(20, 2, 1), (20, 40, 10)])
 def test_few_steps_are_not_all_warming_up(monkeypatch, tmp_path, n, epochs, warm):
-    from sql_env.training import trainers
-    from sql_env.training.recipes import change_recipe
-    from sql_env.training.run import RECIPES
-
     monkeypatch.setattr(trainers, "_sft_trainer_class", lambda: lambda **given: given["args"])
     questions = load("bundled", split="train").sample(n)
     recipe = change_recipe(RECIPES["small"], data=questions, epochs=epochs, validation=0)
     stage = replace(recipe.stages[0], options={})
     assert trainers._sft_trainer(recipe, stage, None, None, tmp_path).warmup_steps == warm
+
+
+# ---- the tutorials
+TUTORIALS = Path(__file__).parents[1] / "nbs" / "tutorials"
+
+
+def tutorial_cells(name):
+    "The code of a tutorial, but for installing and what is never run, with fewer episodes."
+    notebook = json.loads((TUTORIALS / f"{name}.ipynb").read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code" and "#| eval: false" not in source:
+            code = source.replace('RECIPE = "small"', 'RECIPE = "colab"').replace("batch=32", "n_episodes=2")
+            yield code.replace("HERE if Path(HERE).is_dir() else THERE", "RECIPES['colab'].model")
+
+
+@pytest.mark.slow
+def test_the_tutorials_run_with_the_recipe_for_colab(tmp_path, qwen, monkeypatch):
+    "With a tiny model and few questions and steps; on a8720f3: `ValueError: colab has no stage 'copy'`."
+    made = small_colab(qwen, data="bundled:train=48", max_steps=4)
+    small = replace(made, turn_tokens=20, grpo=made.grpo | dict(log_completions=False))
+    monkeypatch.setitem(RECIPES, "colab", small)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    folder = tmp_path / "nbs" / "tutorials"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    trained, compared = {}, {}
+    for code in tutorial_cells("own_model"):
+        exec(code, trained)
+    assert len(trained["kept"]) == 32 and trained["own"].name == "colab"
+    assert list(Path("runs/own/sft/model").glob("*model.safetensors"))
+    assert trained["after"].n_episodes == 2
+    for code in tutorial_cells("compare_methods"):
+        exec(code, compared)
+    assert compared["MODEL"].parent.name == "sft" and compared["mine"].n_episodes == 100

@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import islice
 from random import Random
 
+import apsw
 import pytest
 from made_rows import made_row, replay_problems
 from made_sets import bundled
@@ -21,19 +22,11 @@ from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
 from sql_env.play.acts import ACTS, SCHEMA_LEVELS, Action
 from sql_env.play.chat import action_message, tool_schemas
 from sql_env.play.episode import Turn
-from sql_env.policies.baselines import HACKS, GreedyPolicy, OraclePolicy, RandomPolicy
+from sql_env.policies.baselines import HACKS, GreedyPolicy, OraclePolicy, RandomPolicy, ScriptedPolicy
+from sql_env.questions.question_set import QuestionSet, save_question_set
 from sql_env.sql.analysis import TokenizedSql, compared_values
-from sql_env.training.experts import (
-    EXPERT_STYLES,
-    ExpertPolicy,
-    ExpertTrajectories,
-    _forgotten_condition,
-    _forgotten_join,
-    _GoldQuery,
-    _misspelled_names,
-    _near_misses,
-    _record_trajectory,
-)
+from sql_env.training import experts
+from sql_env.training.experts import ExpertPolicy, ExpertTrajectories, _record_trajectory
 from sql_env.training.recipes import sft_rows, trajectory_messages
 
 
@@ -76,7 +69,7 @@ def told(env, trajectory):
     return "\n".join(replay_trajectory(env, trajectory, robust=None)[1])
 
 
-def test_replay_finds_any_change():
+def test_replay_finds_any_change_in_a_log_and_in_a_database_and_none_in_a_rollout_of_a_trainer(tmp_path):
     env, t = EpisodeEnv(bundled(), reward=RewardConfig.partial()), some()[3]
     assert replay_trajectory(env, t, robust=None) == (t, [])
 
@@ -94,13 +87,6 @@ def test_replay_finds_any_change():
     assert "verdicts.value.correct is 'True'" in told(env, replace(t, turns=t.turns[:-1]))
     assert "turns." in told(EpisodeEnv(bundled(), reward=RewardConfig.shaped()), t)
     assert len(told(env, changed(0, result="x" * 5000))) < 200
-
-
-def test_replay_notices_a_changed_database(tmp_path):
-    import apsw
-
-    from sql_env.questions.question_set import QuestionSet
-
     t = next(t for t in some() if t.episode.database == "vet_clinic" and t.style == "direct")
     copy = tmp_path / "vet_clinic.sqlite"
     copy.write_bytes(bundled().databases["vet_clinic"].read_bytes())
@@ -108,19 +94,14 @@ def test_replay_notices_a_changed_database(tmp_path):
     for table in bundled().get(t.episode.question_id).tables_involved:
         con.execute(f"DELETE FROM {table} WHERE rowid % 2")
     con.close()
-    changed = QuestionSet(bundled(), bundled().databases | {"vet_clinic": copy})
-    env = EpisodeEnv(changed, reward=RewardConfig.partial())
-    assert told(env, t).startswith("turns.")
-
-
-def test_a_trainer_rollout_is_a_trajectory():
-    env = SQLEnvTRL(bundled())
-    env.reset(question_id="vet_clinic-02")
-    env.describe("visit")
-    env.answer("44")
-    t = Trajectory.from_episode(env.episode)
-    same = EpisodeEnv(bundled(), reward=RewardConfig.partial())
-    assert t.correct and told(same, t) == ""
+    with_copy = QuestionSet(bundled(), bundled().databases | {"vet_clinic": copy})
+    assert told(EpisodeEnv(with_copy, reward=RewardConfig.partial()), t).startswith("turns.")
+    rollout = SQLEnvTRL(bundled())
+    rollout.reset(question_id="vet_clinic-02")
+    rollout.describe("visit")
+    rollout.answer("44")
+    t = Trajectory.from_episode(rollout.episode)
+    assert t.correct and told(env, t) == ""
 
 
 def test_a_trajectory_knows_what_is_robust():
@@ -134,18 +115,11 @@ def test_a_trajectory_knows_what_is_robust():
 
 
 # ---- edits of SQL
-TRICKY = [
-    "SELECT 'it''s WHERE' FROM \"a b\" WHERE x = 'AND' AND (y = 1 OR z = 2) -- AND\nORDER BY 1",
-    "WITH c AS (SELECT 1 AS n WHERE 1) SELECT n FROM c",
-    "SELECT a FROM t WHERE a BETWEEN 1 AND 2 AND b = 'x' GROUP BY a HAVING count(*) > 1",
-    "VALUES (1)",
-    "SELECT 1 UNION SELECT 2 FROM t WHERE c IN ('p', 'q')",
-]
 
 
-def test_forgotten_condition():
-    def f(sql):
-        return set(_forgotten_condition(TokenizedSql(sql), Random(0)))
+def test_forgotten_conditions_and_joins():
+    def f(sql, forget=experts._forgotten_condition):
+        return set(forget(TokenizedSql(sql), Random(0)))
 
     assert f("SELECT a FROM t WHERE b = 1") == {"SELECT a FROM t"}
     assert f("SELECT a FROM t WHERE b = 1 AND c = 2 AND d = 3 LIMIT 2") == {
@@ -153,47 +127,33 @@ def test_forgotten_condition():
         "SELECT a FROM t WHERE b = 1 AND d = 3 LIMIT 2",
         "SELECT a FROM t WHERE b = 1 AND c = 2 LIMIT 2",
     }
-    assert f(TRICKY[2]) == {"SELECT a FROM t GROUP BY a HAVING count(*) > 1"}, "BETWEEN has an AND of its own"
+    between = "SELECT a FROM t WHERE a BETWEEN 1 AND 2 AND b = 'x' GROUP BY a HAVING count(*) > 1"
+    assert f(between) == {"SELECT a FROM t GROUP BY a HAVING count(*) > 1"}, "BETWEEN has an AND of its own"
     assert f("SELECT a FROM t WHERE b = 1 OR c = 2 AND d") == {"SELECT a FROM t"}
     assert f("SELECT a FROM (SELECT a FROM t WHERE b)") == f("VALUES (1)") == set()
     assert f("SELECT a FROM t WHERE b IN (SELECT c FROM u WHERE d AND e) AND f") == {
         "SELECT a FROM t WHERE f",
         "SELECT a FROM t WHERE b IN (SELECT c FROM u WHERE d AND e)",
     }
-
-
-def test_forgotten_join():
-    def f(sql):
-        return set(_forgotten_join(TokenizedSql(sql), Random(0)))
-
-    assert f("SELECT a FROM t LEFT JOIN u ON t.x = u.x JOIN v USING (y) WHERE v.z") == {
+    assert f("SELECT a FROM t LEFT JOIN u ON t.x = u.x JOIN v USING (y) WHERE v.z", experts._forgotten_join) == {
         "SELECT a FROM t JOIN v USING (y) WHERE v.z",
         "SELECT a FROM t LEFT JOIN u ON t.x = u.x WHERE v.z",
     }
-    assert f("SELECT a FROM t LEFT OUTER JOIN u ON t.x = u.x") == {"SELECT a FROM t"}
-    assert f("SELECT a FROM t") == set()
+    assert f("SELECT a FROM t LEFT OUTER JOIN u ON t.x = u.x", experts._forgotten_join) == {"SELECT a FROM t"}
+    assert f("SELECT a FROM t", experts._forgotten_join) == set()
 
 
-def test_a_misspelling_changes_every_use_and_nothing_else():
+def test_a_misspelling_changes_every_use_and_nothing_else_and_is_no_column_that_exists():
     sql = TokenizedSql("SELECT visit_day, 'visit_day' FROM v WHERE v.visit_day > 'x'")
-    assert set(_misspelled_names(sql, {"visit_day"}, Random(0))) == {
+    assert set(experts._misspelled_names(sql, {"visit_day"}, Random(0))) == {
         "SELECT visit, 'visit_day' FROM v WHERE v.visit > 'x'",
         "SELECT day, 'visit_day' FROM v WHERE v.day > 'x'",
     }
-
-
-def test_a_column_that_exists_is_no_mistake():
     sql = TokenizedSql("SELECT weight_kg FROM t")
-    assert _misspelled_names(sql, {"weight_kg", "weight", "kg"}, Random(0)) == []
-
-
-@pytest.mark.parametrize("name", ["a", "s", "fooBar", "x_id", "name", "_x", "paid_on"])
-def test_near_misses(name):
-    wrong = _near_misses(name)
-    assert wrong and name.lower() not in [w.lower() for w in wrong]
-
-
-def test_compared_values():
+    assert experts._misspelled_names(sql, {"weight_kg", "weight", "kg"}, Random(0)) == []
+    for name in ("a", "s", "fooBar", "x_id", "name", "_x", "paid_on"):
+        wrong = experts._near_misses(name)
+        assert wrong and name.lower() not in [w.lower() for w in wrong], name
     sql = TokenizedSql(
         "SELECT 'no' FROM t WHERE a = 'x' AND b LIKE 'y%' AND \"c d\" IN ('p', 'q') "
         "AND 'z' = e AND f <> 'w' AND lower(g) = 'v'"
@@ -210,7 +170,7 @@ def test_mistakes_can_be_noticed(kind):
     env = EpisodeEnv(bundled())
     found = 0
     for q in bundled():
-        gold = _GoldQuery(q, bundled().database(q.database_name))
+        gold = experts._GoldQuery(q, bundled().database(q.database_name))
         mistake = gold.mistake(kind, Random(1))
         if not mistake:
             continue
@@ -231,7 +191,7 @@ def test_all_experts_reproduce_and_are_right():
     made = ExpertTrajectories(bundled(), 2 * len(bundled()), seed=11)
     n = Counter(t.style for t in made)
     assert n.total() == 768 and made.dropped == {}
-    explores = {name for name, style in EXPERT_STYLES.items() if not style.search}
+    explores = {name for name, style in experts.EXPERT_STYLES.items() if not style.search}
     assert set(n) == explores and min(n.values()) >= 15, n
 
 
@@ -253,7 +213,7 @@ def test_experts_fit_any_budget_and_schema_level(level, budget):
         assert not any(t.turns[0].action.action_type == "DESCRIBE" for t in kept)
 
 
-def test_experts_look_before_they_ask():
+def test_experts_look_before_they_ask_and_read_answers_off_the_result():
     "What the query names was seen before: its tables, and for careful styles its values."
     for t in some():
         q = bundled().get(t.episode.question_id)
@@ -261,19 +221,13 @@ def test_experts_look_before_they_ask():
         looked = {a.argument.lower() for a in actions if a.action_type in ("DESCRIBE", "SAMPLE")}
         assert looked >= set(q.tables_involved), (t.style, actions)
         assert actions[-2] == ("QUERY", q.gold_sql) and actions[-1].action_type == "ANSWER"
-        if t.style in ("misspelt", "no_join"):
-            assert any(x.error for x in t.turns)
-        else:
-            assert not any(x.error for x in t.turns), t.style
+        assert any(x.error for x in t.turns) == (t.style in ("misspelt", "no_join")), t.style
         if t.style == "curious":
             assert looked > set(q.tables_involved)
         if t.style == "careful":
             assert [a.action_type for a in actions].count("SAMPLE")
         if t.style in ("wrong_value", "thorough"):
             assert any(a.argument.startswith("SELECT DISTINCT") for a in actions[:-2])
-
-
-def test_answers_are_read_off_the_result():
     for t in some():
         answer, shown = t.turns[-1].action.argument, t.turns[-2].result
         assert t.episode.grounded and (answer == "@last" or shown.split("\n", 1)[1] == answer)
@@ -282,15 +236,24 @@ def test_answers_are_read_off_the_result():
     assert {t.turns[-1].action.argument for t in by_last} == {"@last"}
 
 
-def test_experts_are_determined_by_their_seed():
+def test_experts_are_determined_by_their_seed_and_what_does_not_reproduce_is_dropped_and_named():
     def run(seed, n=60):
         return [(t.style, t.turns) for t in ExpertTrajectories(bundled(), n, seed=seed)]
 
     assert run(5) == run(5) != run(6)
     assert run(5, 30) == run(5)[:30], "an episode does not depend on how many follow"
 
+    class Wrong(ExpertPolicy):
+        def select_action(self, observation):
+            action = super().select_action(observation)
+            return Action("ANSWER", "no such thing") if action.action_type == "ANSWER" else action
 
-def test_an_expert_is_a_policy_for_the_evaluation(tmp_path):
+    made = ExpertTrajectories(bundled(), 5, policy=Wrong(bundled()))
+    assert list(made) == [] and len(made.dropped) == 5
+    assert all("-" in problem for problem in made.dropped.values()), "question ids are named"
+
+
+def test_an_expert_is_a_policy_for_the_evaluation_and_takes_a_set_of_any_source(tmp_path):
     expert = ExpertPolicy(bundled())
     plain = evaluate(bundled(), expert, 40, seed=1, progress=False)
     assert plain.success_rate == 1
@@ -302,17 +265,11 @@ def test_an_expert_is_a_policy_for_the_evaluation(tmp_path):
     assert pickle.loads(pickle.dumps(expert)).styles == expert.styles
     with pytest.raises(ValueError, match="misspelt"):
         ExpertPolicy(bundled(), ["mispelt"])
-
-
-def test_what_does_not_reproduce_is_dropped_and_named():
-    class Wrong(ExpertPolicy):
-        def select_action(self, observation):
-            action = super().select_action(observation)
-            return Action("ANSWER", "no such thing") if action.action_type == "ANSWER" else action
-
-    made = ExpertTrajectories(bundled(), 5, policy=Wrong(bundled()))
-    assert list(made) == [] and len(made.dropped) == 5
-    assert all("-" in problem for problem in made.dropped.values()), "question ids are named"
+    folder = save_question_set(bundled().filter(database_name="vet_clinic"), tmp_path / "mine")
+    made = ExpertTrajectories(load("folder", folder), 32)
+    assert len(list(made)) == 32 and made.dropped == {}
+    first = list(islice(ExpertTrajectories(bundled(), seed=1), 3))
+    assert [type(t) for t in first] == [Trajectory] * 3 and isinstance(first[0].turns[0], Turn)
 
 
 def test_saved_experts_resume(tmp_path):
@@ -322,11 +279,9 @@ def test_saved_experts_resume(tmp_path):
     (tmp_path / "part.jsonl").write_bytes(whole[: len(whole) // 2])
     ExpertTrajectories(bundled(), 30, seed=3).save(tmp_path / "part.jsonl")
     assert (tmp_path / "part.jsonl").read_bytes() == whole
-    with pytest.raises(ValueError, match="another run"):
-        ExpertTrajectories(bundled(), 30, seed=4).save(tmp_path / "part.jsonl")
-    other_policy = ExpertPolicy(bundled(), ["direct"], seed=3)
-    with pytest.raises(ValueError, match="another run"):
-        ExpertTrajectories(bundled(), 30, seed=3, policy=other_policy).save(tmp_path / "part.jsonl")
+    for other in (dict(seed=4), dict(seed=3, policy=ExpertPolicy(bundled(), ["direct"], seed=3))):
+        with pytest.raises(ValueError, match="another run"):
+            ExpertTrajectories(bundled(), 30, **other).save(tmp_path / "part.jsonl")
     assert read_log(tmp_path / "whole.jsonl")[1] == list(made)
 
 
@@ -335,16 +290,8 @@ def rows_of():
     return sft_rows(EpisodeEnv(bundled(), reward=RewardConfig.partial()), some()[:60])
 
 
-class WrongQueries:
-    "Describes and is refused by turns."
-
-    def reset(self, seed):
-        pass
-
-    def select_action(self, observation):
-        if observation.step_count % 2:
-            return Action("DESCRIBE", "visit")
-        return Action("QUERY", "SELECT x FROM visit")
+def calls_of(rows):
+    return [c for r in rows for m in r["messages"] for c in m.get("tool_calls", ())]
 
 
 def test_a_conversation_has_the_words_of_a_rollout():
@@ -352,7 +299,9 @@ def test_a_conversation_has_the_words_of_a_rollout():
     env = SQLEnvTRL(bundled(), max_chars=300)
     plain = EpisodeEnv(bundled(), reward=RewardConfig.partial())
     reset = {"question_id": "vet_clinic-02", "seed": 0}
-    others = [_record_trajectory(plain, p, 0, reset, 0) for p in (RandomPolicy(4), WrongQueries())]
+    wrong = ScriptedPolicy([("QUERY", "SELECT x FROM visit"), ("DESCRIBE", "visit")] * 8)  # refused by turns
+    wrong.reset = lambda seed: None
+    others = [_record_trajectory(plain, p, 0, reset, 0) for p in (RandomPolicy(4), wrong)]
     for t in [*some()[:80], *others]:
         row = prompt_rows([bundled().get(t.episode.question_id)])[0]
         start = env.reset(**row, seed=t.reset["seed"])
@@ -372,51 +321,38 @@ def test_a_conversation_has_the_words_of_a_rollout():
 
 
 def test_arguments_and_tools_are_text():
-    for row in rows_of():
-        assert json.loads(row["tools"]) == tool_schemas()
-        for m in row["messages"]:
-            for c in m.get("tool_calls", ()):
-                ((name, value),) = json.loads(c["function"]["arguments"]).items()
-                assert isinstance(value, str) and (c["function"]["name"], name) in {a[1:3] for a in ACTS.values()}
+    assert all(json.loads(row["tools"]) == tool_schemas() for row in rows_of())
+    for c in calls_of(rows_of()):
+        ((name, value),) = json.loads(c["function"]["arguments"]).items()
+        assert isinstance(value, str) and (c["function"]["name"], name) in {a[1:3] for a in ACTS.values()}
     with pytest.raises(ValueError, match="DANCE"):
         action_message(Action("DANCE", ""))
 
 
-def test_through_arrow_and_the_template(tiny):
+def test_through_arrow_a_json_file_and_the_template(tiny, tmp_path):
     "The whole way: rows, Dataset, file, template, mask."
-    from datasets import Dataset
-
-    kit, tok = tiny
-    rows = rows_of()
-    said = check_rendering(Dataset.from_list(rows), tok)
-    assert said["rows"] == 60 and 0.05 < said["trained"] < 0.5
-    row = Dataset.from_list(rows)[5]
+    from datasets import Dataset, load_dataset
     from trl.chat_template_utils import qwen3_training_chat_template as template
 
-    text = tok.apply_chat_template(
-        row["messages"], tools=json.loads(row["tools"]), tokenize=False, chat_template=template
-    )
+    tok, data = tiny[1], Dataset.from_list(rows_of())
+    said, row = check_rendering(data, tok), data[5]
+    assert said["rows"] == 60 and 0.05 < said["trained"] < 0.5
+    tools = json.loads(row["tools"])
+    text = tok.apply_chat_template(row["messages"], tools=tools, tokenize=False, chat_template=template)
     assert "null" not in text and "None" not in text
     assert text.count("<tool_call>\n{") == len(some()[5].turns) + 1, "one per turn, and one in the instructions"
-
-
-def test_through_a_json_file(tiny, tmp_path):
-    from datasets import load_dataset
-
     path = tmp_path / "sft.jsonl"
     path.write_text("\n".join(json.dumps(r) for r in rows_of()))
     data = load_dataset("json", data_files=str(path), split="train", cache_dir=str(tmp_path))
-    assert check_rendering(data, tiny[1])["rows"] == 60
+    assert check_rendering(data, tok)["rows"] == 60
 
 
 def test_the_self_test_finds_the_null_trap(tiny):
     from datasets import Dataset
 
     rows = rows_of()
-    for r in rows:
-        for m in r["messages"]:
-            for c in m.get("tool_calls", ()):
-                c["function"] = dict(c["function"], arguments=json.loads(c["function"]["arguments"]))
+    for c in calls_of(rows):
+        c["function"] = dict(c["function"], arguments=json.loads(c["function"]["arguments"]))
     try:
         data = Dataset.from_list(rows)
     except Exception:
@@ -454,24 +390,10 @@ def test_sft_trainer_trains_exactly_the_assistant(tiny, tmp_path):
 
     kit, tok = tiny
     rows = rows_of()[:8]
-    args = SFTConfig(
-        output_dir=str(tmp_path),
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        assistant_only_loss=True,
-        per_device_train_batch_size=4,
-        max_steps=2,
-        max_length=4096,
-        report_to="none",
-        save_strategy="no",
-        logging_steps=1,
-        disable_tqdm=True,
-        shuffle_dataset=False,
-    )
-    trainer = SFTTrainer(
-        model=kit.make_model(tok), args=args, train_dataset=Dataset.from_list(rows), processing_class=tok
-    )
+    size = dict(per_device_train_batch_size=4, max_steps=2, max_length=4096, assistant_only_loss=True)
+    args = SFTConfig(str(tmp_path), **kit.QUIET, **size)
+    data = Dataset.from_list(rows)
+    trainer = SFTTrainer(model=kit.make_model(tok), args=args, train_dataset=data, processing_class=tok)
     batch = trainer.data_collator([trainer.train_dataset[i] for i in range(8)])
     labels = [[t for t in row if t != -100] for row in batch["labels"].tolist()]
     wanted = ["".join(qwen_assistant_turn(m) for m in r["messages"] if m["role"] == "assistant") for r in rows]
@@ -490,25 +412,11 @@ def test_grpo_prompts_are_the_beginning_of_sft_texts(tiny):
     env = SQLEnvTRL(bundled())
     for t, row in zip(some()[:5], rows_of()):
         prompt = prompt_rows([bundled().get(t.episode.question_id)])[0]
-        messages = [
-            *prompt["prompt"][:-1],
-            {**prompt["prompt"][-1], "content": prompt["prompt"][-1]["content"] + env.reset(**prompt)},
-        ]
+        *before, asked = prompt["prompt"]
+        messages = [*before, asked | dict(content=asked["content"] + env.reset(**prompt))]
         tools = [get_json_schema(m) for m in (env.answer, env.describe, env.query, env.sample)]
-        start = tok.apply_chat_template(
-            messages, tools=tools, add_generation_prompt=True, enable_thinking=False, tokenize=False
-        )
-        whole = tok.apply_chat_template(
-            row["messages"], tools=json.loads(row["tools"]), tokenize=False, chat_template=template
-        )
+        text = dict(add_generation_prompt=True, enable_thinking=False, tokenize=False)
+        start = tok.apply_chat_template(messages, tools=tools, **text)
+        tools = json.loads(row["tools"])
+        whole = tok.apply_chat_template(row["messages"], tools=tools, tokenize=False, chat_template=template)
         assert whole.startswith(start)
-
-
-def test_experts_take_a_set_of_any_source(tmp_path):
-    from sql_env.questions.question_set import save_question_set
-
-    folder = save_question_set(bundled().filter(database_name="vet_clinic"), tmp_path / "mine")
-    made = ExpertTrajectories(load("folder", folder), 32)
-    assert len(list(made)) == 32 and made.dropped == {}
-    first = list(islice(ExpertTrajectories(bundled(), seed=1), 3))
-    assert [type(t) for t in first] == [Trajectory] * 3 and isinstance(first[0].turns[0], Turn)

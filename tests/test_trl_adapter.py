@@ -1,59 +1,51 @@
 "The TRL adapter: its contract by hand, and against TRL itself where that is installed."
 
 import json
-import os
 import pickle
 import subprocess
 import sys
-import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from functools import partial
+from types import ModuleType, SimpleNamespace
 from unittest.mock import patch
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from laws import law
+from laws import json_values, law
 from made_sets import bundled
 
 from sql_env import EpisodeEnv, RewardConfig
-from sql_env.integrations.trl import (
-    REWARD_PARTS,
-    SQLEnvTRL,
-    SQLEnvTRLRemote,
-    ToolError,
-    prompt_rows,
-    reward_parts,
-    rollout_metrics,
-    sql_env_reward_func,
-)
+from sql_env.integrations import trl as adapter
+from sql_env.integrations.trl import SQLEnvTRL, SQLEnvTRLRemote, prompt_rows, sql_env_reward_func
+from sql_env.play import chat
 from sql_env.play.acts import ACTS
-from sql_env.play.chat import (
-    MAX_TOOL_RESULT_CHARS,
-    _observation_text,
-    argument_text,
-    initial_view,
-    question_messages,
-    tool_result_text,
-    tool_schemas,
-)
+from sql_env.play.chat import argument_text, question_messages, tool_schemas
 from sql_env.play.episode import Episode, Observation
 
 ID = "vet_clinic-02"
 GOLD = "SELECT COUNT(*) FROM visit WHERE paid_on IS NULL"
 BOTH = f"{GOLD} UNION SELECT count(*) FROM visit"
 WRONG = [("query", BOTH), ("answer", "847")]  # out of a result that holds gold
-ROW = {
-    "question_id": ID,
-    "prompt": question_messages("How many of our visits, from whatever year, are still waiting to be paid?"),
-}
+KINDS = {act.tool: verb for verb, act in ACTS.items()}
+ASKED = "How many of our visits, from whatever year, are still waiting to be paid?"
+ROW = {"question_id": ID, "prompt": question_messages(ASKED)}
 
 
 def started(**kw):
     env = SQLEnvTRL(bundled(), **kw)
     env.reset(**ROW)
     return env
+
+
+def played(actions, ends_at=None, **settings):
+    "The plain episode after these actions, and what they showed; its budget ends at a step."
+    q = bundled().get(ID)
+    episode = Episode(q, bundled().database(q.database_name), **settings)
+    episode.reset()
+    episode.budget = ends_at or episode.budget
+    return episode, [episode.step(*a) for a in actions]
 
 
 def play_tools(env, calls):
@@ -67,40 +59,27 @@ def play_tools(env, calls):
     return out
 
 
-CALLS = [
-    ("describe", "visit"),
-    ("query", "SELECT naem FROM visit"),
-    ("sample", "owner"),
-    ("sample", "owner"),
-    ("query", GOLD),
-    ("answer", "44"),
-]
+CALLS = [("describe", "visit"), ("query", "SELECT naem FROM visit"), *[("sample", "owner")] * 2]
+CALLS += [("query", GOLD), ("answer", "44")]
 
 
 # ---- by hand
+CONFIGS = [RewardConfig.sparse(), RewardConfig.shaped(), RewardConfig.shaped(0.9), RewardConfig.partial()]
+PLAYS = dict(right=CALLS, wrong=[*CALLS[:2], ("answer", "43")], empty=[("answer", "[]")], budget=[CALLS[0]] * 15)
 
 
-@pytest.mark.parametrize(
-    "config", [RewardConfig.sparse(), RewardConfig.shaped(), RewardConfig.shaped(0.9), RewardConfig.partial()]
-)
-@pytest.mark.parametrize(
-    "calls",
-    [CALLS, CALLS[:2] + [("answer", "43")], [("answer", "[]")], [("describe", "visit")] * 15],
-    ids=["right", "wrong", "empty", "budget"],
-)
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("calls", PLAYS.values(), ids=PLAYS)
 def test_rewards_are_those_of_the_plain_episode(config, calls):
-    env, q = started(reward=config), bundled().get(ID)
+    env = started(reward=config)
     play_tools(env, calls)
-    episode = Episode(q, bundled().database(q.database_name), reward=config)
-    episode.reset()
-    kinds = {act.tool: verb for verb, act in ACTS.items()}
-    plain = [episode.step(kinds[n], v) for n, v in calls]
+    episode, plain = played([(KINDS[n], v) for n, v in calls], reward=config)
     assert env.session.done and env.session.rewards == [o.reward for o in plain]
     assert env.get_reward() == pytest.approx(episode.total_reward)
     assert env.correct == bool(episode.verdict)
 
 
-def test_the_default_reward_is_partial():
+def test_the_default_reward_is_partial_and_robust_grading_pays_no_lucky_answer():
     env = started()
     assert env.episode.config == RewardConfig.partial()
     play_tools(env, WRONG)
@@ -109,23 +88,27 @@ def test_the_default_reward_is_partial():
         env = started()
         play_tools(env, [("query", query), ("describe", "visit"), ("answer", answer)])
         assert env.get_reward() == 0
+    env = SQLEnvTRL(bundled(), verify="robust")
+    paid = []
+    for sql in (GOLD, "SELECT 44"):
+        env.reset(**ROW)
+        play_tools(env, [("query", sql), ("answer", "@last")])
+        paid.append(env.get_reward())
+    assert paid[0] > 0.9 and paid[1] <= 0.3, paid
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
 def test_who_stops_in_the_middle_keeps_no_progress(gamma):
     "Every unfinished rollout is worth what the same actions are worth when the budget ends there."
     for k in range(1, 6):
-        env, q = started(reward=RewardConfig.shaped(gamma)), bundled().get(ID)
+        env = started(reward=RewardConfig.shaped(gamma))
         play_tools(env, CALLS[:k])
-        cut = Episode(q, bundled().database(q.database_name), reward=RewardConfig.shaped(gamma), budget=15)
-        cut.reset()
-        cut.budget = k  # the costs per step stay those of 15
-        for name, value in CALLS[:k]:
-            cut.step({act.tool: verb for verb, act in ACTS.items()}[name], value)
+        # The costs per step stay those of 15
+        cut, _ = played([(KINDS[n], v) for n, v in CALLS[:k]], ends_at=k, reward=RewardConfig.shaped(gamma), budget=15)
         assert env.get_reward() == pytest.approx(cut.total_reward), k
 
 
-def test_after_the_end_every_tool_says_so_and_nothing_changes():
+def test_after_the_end_every_tool_says_so_and_late_calls_cost_a_share():
     env = started()
     play_tools(env, CALLS)
     before = env.get_reward(), list(env.session.rewards), env.episode.steps
@@ -134,9 +117,6 @@ def test_after_the_end_every_tool_says_so_and_nothing_changes():
             getattr(env, name)("visit")
     assert (env.get_reward(), env.session.rewards, env.episode.steps) == before
     assert env.late_calls == 4
-
-
-def test_late_calls_cost_a_share_and_keep_the_order():
     right, wrong, nothing = (started(late_call_penalty=0.1) for _ in range(3))
     play_tools(right, [*CALLS, ("query", "SELECT 1")])
     play_tools(wrong, [*WRONG, ("query", "SELECT 1")])
@@ -146,13 +126,10 @@ def test_late_calls_cost_a_share_and_keep_the_order():
     assert right.get_reward() > wrong.get_reward() > nothing.get_reward() == 0
     with pytest.raises(ValueError, match="share"):
         SQLEnvTRL(bundled(), late_call_penalty=2)
-
-
-def test_before_reset_tools_say_so():
-    env = SQLEnvTRL(bundled())
-    with pytest.raises(ToolError, match="Call reset first"):
-        env.query("SELECT 1")
-    assert env.get_reward() == 0
+    new = SQLEnvTRL(bundled())
+    with pytest.raises(adapter.ToolError, match="Call reset first"):
+        new.query("SELECT 1")
+    assert new.get_reward() == 0
 
 
 def test_reset_wipes_everything():
@@ -169,7 +146,7 @@ def test_reset_wipes_everything():
     assert env.episode is None and "Steps: 15" in env.reset(**ROW)
 
 
-def test_reset_needs_a_question_id_and_knows_its_neighbours():
+def test_a_row_chooses_question_and_sample_and_settings_reach_the_episode():
     env = SQLEnvTRL(bundled())
     with pytest.raises(ValueError, match="prompt_rows"):
         env.reset(prompt=ROW["prompt"])
@@ -179,24 +156,15 @@ def test_reset_needs_a_question_id_and_knows_its_neighbours():
     assert "Tables" in env.reset(split="test", index=0)
     env.reset(question_id=ID, difficulty="hard", split="test", extra=[1], prompt=ROW["prompt"])
     assert env.episode.question.question_id == ID, "the id wins over other columns of the dataset"
-
-
-def test_the_seed_of_a_row_chooses_the_sample():
     a, b, c = (SQLEnvTRL(bundled()) for _ in range(3))
     for env, seed in ((a, 1), (b, 1), (c, 2)):
         env.reset(question_id=ID, seed=seed)
     assert a.sample("visit") == b.sample("visit") != c.sample("visit")
-
-
-def test_wrong_settings_show_at_construction():
     for bad in (dict(budget=0), dict(schema_level="some"), dict(verify="luck")):
         with pytest.raises(ValueError):
             SQLEnvTRL(bundled(), **bad)
     with pytest.raises(ValueError, match="no questions"):
         SQLEnvTRL(bundled().filter(question_id="none"))
-
-
-def test_verify_and_schema_level_reach_the_episode():
     with patch("sql_env.integrations.trl.EpisodeEnv", wraps=EpisodeEnv) as made:
         SQLEnvTRL(bundled(), verify="robust", schema_level="full", budget=7)
     given = dict(reward="partial", verify="robust", schema_level="full", budget=7)
@@ -204,27 +172,14 @@ def test_verify_and_schema_level_reach_the_episode():
     assert "visit(visit_id" in SQLEnvTRL(bundled(), schema_level="columns").reset(**ROW)
 
 
-def test_robust_grading_pays_no_lucky_answer():
-    env = SQLEnvTRL(bundled(), verify="robust")
-    paid = []
-    for sql in (GOLD, "SELECT 44"):
-        env.reset(**ROW)
-        play_tools(env, [("query", sql), ("answer", "@last")])
-        paid.append(env.get_reward())
-    assert paid[0] > 0.9 and paid[1] <= 0.3, paid
-
-
-def test_what_reset_adds_to_the_prompt():
+def test_what_reset_adds_to_the_prompt_and_gold_is_nowhere_in_it():
     env = SQLEnvTRL(bundled())
     text = env.reset(**ROW)
     assert text.startswith("\n\nTables:\n") and text.endswith("Steps: 15")
     assert ROW["prompt"][-1]["content"] not in text
     other = env.reset(question_id=ID, prompt=[{"role": "user", "content": "Answer the question."}])
     assert other == f"\n\nQuestion: {ROW['prompt'][-1]['content']}" + text
-    assert initial_view(Observation("Q?", "", budget_remaining=3)) == "\n\nQuestion: Q?\n\nSteps: 3"
-
-
-def test_gold_is_nowhere_in_what_the_model_reads():
+    assert chat.initial_view(Observation("Q?", "", budget_remaining=3)) == "\n\nQuestion: Q?\n\nSteps: 3"
     for q in bundled().sample(60, 5):
         env = SQLEnvTRL(bundled(), schema_level="full")
         [row] = prompt_rows([q])
@@ -233,41 +188,26 @@ def test_gold_is_nowhere_in_what_the_model_reads():
         assert q.gold_sql not in json.dumps([row, start, *play_tools(env, calls)])
 
 
-@pytest.mark.parametrize("value", [7, 7.5, None, True, ["visit"], {"a": 1}, [["a", 3]], "\ud800", "", "x" * 200_000])
-def test_any_json_argument_gets_a_string_or_an_error(value):
-    for name in ("describe", "sample", "query", "answer"):
-        env = started()
-        try:
-            text = getattr(env, name)(value)
-        except ValueError as e:
-            text = str(e)
-        assert isinstance(text, str) and text and len(text) < MAX_TOOL_RESULT_CHARS + 100
-        assert env.episode.steps == 1
+def test_any_json_argument_gets_a_string_or_an_error():
+    for value in (7, 7.5, None, True, ["visit"], {"a": 1}, [["a", 3]], "\ud800", "", "x" * 200_000):
+        for name in ("describe", "sample", "query", "answer"):
+            env = started()
+            [text] = play_tools(env, [(name, value)])
+            assert isinstance(text, str) and text and len(text) < chat.MAX_TOOL_RESULT_CHARS + 100, (name, value)
+            assert env.episode.steps == 1
 
 
-def test_numbers_and_rows_are_answers():
-    for value, q in ((44, ID), ("44", ID)):
-        env = SQLEnvTRL(bundled())
-        env.reset(question_id=q)
-        env.answer(value)
-        assert env.correct
+def test_numbers_and_rows_are_answers_and_what_no_encoding_knows_is_replaced():
     q = next(q for q in bundled() if q.answer_type == "table" and len(q.gold_answer) < 6)
-    env.reset(question_id=q.question_id)
-    env.answer([list(r) for r in q.gold_answer])
-    assert env.correct
-
-
-def test_text_that_no_encoding_knows_is_replaced():
+    env = SQLEnvTRL(bundled())
+    for value, question_id in ((44, ID), ("44", ID), ([list(r) for r in q.gold_answer], q.question_id)):
+        env.reset(question_id=question_id)
+        env.answer(value)
+        assert env.correct, value
     assert argument_text("a\ud800b") == "a?b" and argument_text(["\udfff"]) == '["?"]'
 
 
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-        lambda x: st.lists(x) | st.dictionaries(st.text(), x),
-        max_leaves=6,
-    )
-)
+@given(json_values())
 @law(60)
 def test_as_text_takes_all_of_json(value):
     text = argument_text(value)
@@ -285,36 +225,31 @@ long = st.builds(lambda s, n: s * n, st.text(max_size=40), st.integers(0, 90))
 @law(150)
 def test_tool_text_is_short(result, error, left, done, limit):
     o = Observation("?", "", result, error, 1, left, (), done)
-    text = _observation_text(o, limit)
+    text = chat._observation_text(o, limit)
     assert len(text) <= limit + 60
     says_left = "left)" in text.removeprefix((error or result)[:limit])
     assert says_left == (left <= 3 and not done) or "left)" in error + result
-    assert tool_result_text(o, limit) == (str({"error": text}) if error else text)
+    assert chat.tool_result_text(o, limit) == (str({"error": text}) if error else text)
 
 
-def test_the_factory_survives_another_process(tmp_path):
+def test_the_factory_survives_another_process_and_long_results_are_cut_at_a_line(tmp_path):
     factory = partial(SQLEnvTRL, bundled().split("train"), reward=RewardConfig.shaped(), budget=9)
     (tmp_path / "f.pkl").write_bytes(pickle.dumps(factory))
-    code = (
-        f"import pickle\nenv = pickle.load(open({str(tmp_path / 'f.pkl')!r}, 'rb'))()\n"
-        f"print(env.reset(question_id={ID!r})[-8:])\nprint(env.query({GOLD!r}))"
-    )
+    code = f"import pickle; env = pickle.load(open({str(tmp_path / 'f.pkl')!r}, 'rb'))()"
+    code += f"; print(env.reset(question_id={ID!r})[-8:]); print(env.query({GOLD!r}))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout == "Steps: 9\nCOUNT(*)\n44\n"
-
-
-def test_long_results_are_cut_at_a_line():
     env = started(max_chars=300)
     text = env.query("SELECT * FROM owner")
     assert len(text) < 340 and text.split("\n")[-1] == "... cut after 300 characters"
     whole = started().query("SELECT * FROM owner")
     assert text.split("\n")[:2] == whole.split("\n")[:2]
     long_line = Observation("?", "", "x" * 999, budget_remaining=9)
-    assert _observation_text(long_line, 50) == "x" * 50 + "\n... cut after 50 characters"
+    assert chat._observation_text(long_line, 50) == "x" * 50 + "\n... cut after 50 characters"
 
 
 # ---- the reward function
-def test_reward_func_pays_and_logs():
+def test_reward_func_pays_once_and_logs_refused_actions_by_kind():
     right, idle, other = started(), started(), object()
     play_tools(right, CALLS)
     logged = {}
@@ -325,16 +260,19 @@ def test_reward_func_pays_and_logs():
     assert (logged["sql_env/steps"], logged["sql_env/errors"]) == (3, 0.5)
     with pytest.raises(ValueError, match="get_reward"):
         sql_env_reward_func(prompts=[], completions=[])
-
-
-def test_an_episode_is_paid_once():
-    env = started()
-    play_tools(env, CALLS)
-    assert sql_env_reward_func([env]) == [env.get_reward()], "by hand nothing is kept back"
-    assert sql_env_reward_func([env], trainer_state=object())[0] > 0.9
-    assert env.get_reward() is None
-    env.reset(**ROW)
-    assert env.get_reward() == 0
+    assert sql_env_reward_func([right], trainer_state=object())[0] > 0.9
+    assert right.get_reward() is None
+    right.reset(**ROW)
+    assert right.get_reward() == 0
+    env = started(budget=2)
+    play_tools(env, [("describe", "visit"), ("describe", "visit")])
+    nothing = dict(correct=0, answered=0, steps=2, errors=0, late_calls=0)
+    assert env.session.done and adapter.rollout_metrics([env]) == nothing
+    envs = [started(), started()]
+    columns = [("query", "SELECT nope FROM visit"), ("query", "SELECT no FROM visit")]
+    play_tools(envs[0], [*columns, ("describe", "nope")])
+    told = {k: v for k, v in adapter.rollout_metrics(envs).items() if "error" in k}
+    assert told == {"errors": 1.5, "error/unknown_column": 1.0, "error/unknown_table": 0.5}
 
 
 def test_parts_pay_only_what_is_right():
@@ -342,7 +280,7 @@ def test_parts_pay_only_what_is_right():
     envs = [started() for _ in rollouts]
     for env, calls in zip(envs, rollouts):
         play_tools(env, calls)
-    parts = reward_parts(*REWARD_PARTS)
+    parts = adapter.reward_parts(*adapter.REWARD_PARTS)
     paid = {part.__name__: part([*envs, object()]) for part in parts}
     assert paid["correct"] == [1, 0, 1, 1, 0, None]
     assert paid["grounded"] == [1, 0, 0, 0, 0, None]
@@ -352,8 +290,6 @@ def test_parts_pay_only_what_is_right():
     assert envs[0].get_reward() > 0.9, "by hand nothing is kept back"
     parts[0](envs, trainer_state=object())
     assert envs[0].get_reward() is None, "a trainer pays by parts or by the whole"
-    with pytest.raises(ValueError, match="no part 'speed'"):
-        reward_parts("speed")
 
 
 def test_environments_of_a_set_give_each_question_to_a_whole_group(monkeypatch):
@@ -387,40 +323,23 @@ def test_environments_of_a_set_give_each_question_to_a_whole_group(monkeypatch):
         SQLEnvTRL(group=4)
 
 
-def test_metrics_of_a_budget_that_ran_out():
-    env = started(budget=2)
-    play_tools(env, [("describe", "visit"), ("describe", "visit")])
-    nothing = dict(correct=0, answered=0, steps=2, errors=0, late_calls=0)
-    assert env.session.done and rollout_metrics([env]) == nothing
-
-
-def test_metrics_tell_refused_actions_by_kind():
-    envs = [started(), started()]
-    columns = [("query", "SELECT nope FROM visit"), ("query", "SELECT no FROM visit")]
-    play_tools(envs[0], [*columns, ("describe", "nope")])
-    assert {k: v for k, v in rollout_metrics(envs).items() if "error" in k} == {
-        "errors": 1.5,
-        "error/unknown_column": 1.0,
-        "error/unknown_table": 0.5,
-    }
-
-
 # ---- the remote environment, with a client in its place
 class FakeClient:
     "A server that is an `EpisodeEnv`; breaks after some calls."
 
     def __init__(self, made, breaks_at=None):
-        from sql_env.play.episode import EpisodeEnv
-
         self.env = EpisodeEnv(bundled(), reward=RewardConfig.partial())
         self.calls, self.breaks_at, self.closed = 0, breaks_at, False
         made.append(self)
+
+    def sync(self):
+        return self
 
     def _result(self, observation):
         self.calls += 1
         if self.calls == self.breaks_at:
             raise ConnectionError("gone")
-        return type("Result", (), dict(observation=observation))
+        return SimpleNamespace(observation=observation)
 
     def reset(self, **kw):
         return self._result(self.env.reset(**kw))
@@ -434,19 +353,15 @@ class FakeClient:
 
 @pytest.fixture
 def fake_server(monkeypatch):
-    import types
-
     made, breaks = [], []
-    module = types.ModuleType("sql_env.client")
-    module.SQLAction = lambda action_type, argument: type("A", (), dict(action_type=action_type, argument=argument))
-    module.SQLEnv = lambda base_url, **kw: type(
-        "C", (), dict(sync=lambda self: FakeClient(made, breaks.pop(0) if breaks else None))
-    )()
+    module = ModuleType("sql_env.client")
+    module.SQLAction = lambda action_type, argument: SimpleNamespace(action_type=action_type, argument=argument)
+    module.SQLEnv = lambda base_url, **kw: FakeClient(made, breaks.pop(0) if breaks else None)
     monkeypatch.setitem(sys.modules, "sql_env.client", module)
     return made, breaks
 
 
-def test_the_remote_environment_shows_the_same(fake_server):
+def test_the_remote_environment_shows_the_same_and_a_lost_connection_ends_a_rollout_without_reward(fake_server):
     local, remote = started(), SQLEnvTRLRemote("http://localhost:1")
     assert remote.reset(**ROW) == local.reset(**ROW)
     assert play_tools(remote, CALLS) == play_tools(local, CALLS)
@@ -457,10 +372,8 @@ def test_the_remote_environment_shows_the_same(fake_server):
     assert len(fake_server[0]) == 1, "one connection serves many rollouts"
     remote._close()
     assert fake_server[0][0].closed
-
-
-def test_a_lost_connection_ends_the_rollout_without_reward(fake_server):
     made, breaks = fake_server
+    made.clear()
     breaks[:] = [3, 1]
     env = SQLEnvTRLRemote("http://localhost:1")
     env.reset(**ROW)
@@ -473,56 +386,20 @@ def test_a_lost_connection_ends_the_rollout_without_reward(fake_server):
     assert env.get_reward() > 0.9 and len(made) == 3
 
 
-@pytest.fixture(scope="module")
-def server():
-    "A real server of this environment, with the reward that training uses."
-    pytest.importorskip("openenv", reason="openenv is not installed")
-    import socket
-    import urllib.request
-
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    uvicorn = [sys.executable, "-m", "uvicorn", "--log-level", "warning"]
-    process = subprocess.Popen(
-        [*uvicorn, "--port", str(port), "sql_env.server.app:app"],
-        env={**os.environ, "MAX_CONCURRENT_ENVS": "8", "SQL_ENV_REWARD": "partial"},
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        while True:
-            assert process.poll() is None, "the server ended"
-            try:
-                urllib.request.urlopen(url + "/health")
-                break
-            except OSError:
-                time.sleep(0.25)
-        yield url
-    finally:
-        process.terminate()
-        process.wait()
-
-
 @pytest.mark.slow
-def test_the_remote_environment_on_a_real_server(server):
+def test_the_remote_environment_on_a_real_server():
+    from serving import Server
+
     local = started()
     seen = play_tools(local, CALLS)
-    envs = [SQLEnvTRLRemote(server) for _ in range(8)]
-    starts = [e.reset(**ROW) for e in envs]
-    out: list = [None] * 8
-
-    def run(i):
-        out[i] = play_tools(envs[i], CALLS)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert starts == [started().reset(**ROW)] * 8 and out == [seen] * 8
-    assert [e.session.rewards for e in envs] == [local.session.rewards] * 8
-    for e in envs:
-        e._close()
+    with Server(MAX_CONCURRENT_ENVS="8", SQL_ENV_REWARD="partial") as server, ThreadPoolExecutor(8) as threads:
+        envs = [SQLEnvTRLRemote(server.http) for _ in range(8)]
+        starts = [e.reset(**ROW) for e in envs]
+        out = list(threads.map(lambda e: play_tools(e, CALLS), envs))
+        assert starts == [started().reset(**ROW)] * 8 and out == [seen] * 8
+        assert [e.session.rewards for e in envs] == [local.session.rewards] * 8
+        for e in envs:
+            e._close()
 
 
 # ---- with TRL
@@ -551,16 +428,12 @@ def test_schemas_are_those_of_transformers(tiny):
         assert [get_json_schema(tool) for tool in tools] == tool_schemas()
 
 
+REFUSED = [tool_call("nope", x=1), tool_call("query", sql="SELECT naem FROM visit")]
+REFUSED += [tool_call("query", statement="SELECT 1"), tool_call("sample", table_name=7)]
 SCRIPT = [
     [tool_call("describe", table_name="visit"), tool_call("query", sql=GOLD), tool_call("answer", value="44"), "Done."],
     [tool_call("answer", value=43), tool_call("query", sql="SELECT 1"), "Done."],
-    [
-        tool_call("nope", x=1),
-        tool_call("query", sql="SELECT naem FROM visit"),
-        tool_call("query", statement="SELECT 1"),
-        tool_call("sample", table_name=7),
-        "I give up.",
-    ],
+    [*REFUSED, "I give up."],
     ["No tools."],
 ]
 ACTIONS = [
@@ -573,17 +446,12 @@ ACTIONS = [
 
 def test_scripted_rollouts_have_the_rewards_of_plain_episodes(tiny, tmp_path):
     kit, tok = tiny
-    trainer = kit.grpo(
-        tok, kit.make_model(tok), [ROW] * 2, partial(SQLEnvTRL, bundled()), tmp_path, lr_scheduler_type="constant"
-    )
+    made = partial(SQLEnvTRL, bundled())
+    trainer = kit.grpo(tok, kit.make_model(tok), [ROW] * 2, made, tmp_path, lr_scheduler_type="constant")
     seen, before = completions_of(trainer), [p.detach().clone() for p in trainer.model.parameters()]
     with patch.object(trainer.model, "generate", kit.Scripted(tok, SCRIPT)):
         trainer.train()
-    q, plain = bundled().get(ID), []
-    for actions in ACTIONS:
-        episode = Episode(q, bundled().database(q.database_name), reward=RewardConfig.partial())
-        episode.reset()
-        plain.append([episode.step(*a).reward for a in actions])
+    plain = [[o.reward for o in played(actions, reward=RewardConfig.partial())[1]] for actions in ACTIONS]
     assert len(seen) == 2, "two steps, the same pool twice"
     for prompts, completions, envs in seen:
         assert [e[0] for e in envs] == plain and [e[1] for e in envs] == [True, False, False, False]
@@ -608,15 +476,8 @@ def test_scripted_rollouts_have_the_rewards_of_plain_episodes(tiny, tmp_path):
 @pytest.mark.slow
 def test_the_reward_function_alone_pays(tiny, tmp_path):
     kit, tok = tiny
-    trainer = kit.grpo(
-        tok,
-        kit.make_model(tok),
-        [ROW],
-        partial(SQLEnvTRL, bundled()),
-        tmp_path,
-        steps=1,
-        reward_funcs=[sql_env_reward_func],
-    )
+    made, paid = partial(SQLEnvTRL, bundled()), dict(reward_funcs=[sql_env_reward_func])
+    trainer = kit.grpo(tok, kit.make_model(tok), [ROW], made, tmp_path, steps=1, **paid)
     with patch.object(trainer.model, "generate", kit.Scripted(tok, SCRIPT)):
         trainer.train()
     log = next(h for h in trainer.state.log_history if "reward" in h)
@@ -630,18 +491,9 @@ def test_the_reward_function_alone_pays(tiny, tmp_path):
 def test_no_dataset_and_a_reward_in_parts(tiny, tmp_path):
     "The environment owns the data: a group shares a question, and its rollouts are paid part by part."
     kit, tok = tiny
-    trainer = kit.grpo(
-        tok,
-        kit.make_model(tok),
-        None,
-        partial(SQLEnvTRL, bundled(), group=2),
-        tmp_path,
-        steps=1,
-        num_generations=2,
-        max_completion_length=2000,
-        reward_funcs=reward_parts(),
-        multi_objective_aggregation="normalize_then_sum",
-    )
+    made, size = partial(SQLEnvTRL, bundled(), group=2), dict(steps=1, num_generations=2, max_completion_length=2000)
+    paid = dict(reward_funcs=adapter.reward_parts(), multi_objective_aggregation="normalize_then_sum")
+    trainer = kit.grpo(tok, kit.make_model(tok), None, made, tmp_path, **size, **paid)
     asked = []
 
     def script(*args, **kwargs):
@@ -670,20 +522,16 @@ def test_no_dataset_and_a_reward_in_parts(tiny, tmp_path):
 def test_two_trainers_at_once(tiny, tmp_path):
     "Two trainers with different settings train in two threads; each has its own pool and budget."
     kit, tok = tiny
-    kinds = [dict(budget=15), dict(budget=2, reward=RewardConfig.sparse())]
-    trainers = [
-        kit.grpo(tok, kit.make_model(tok), [ROW], partial(SQLEnvTRL, bundled(), **k), tmp_path / str(i), steps=1)
-        for i, k in enumerate(kinds)
-    ]
+    trainers = []
+    for settings in (dict(budget=15), dict(budget=2, reward=RewardConfig.sparse())):
+        made, folder = partial(SQLEnvTRL, bundled(), **settings), tmp_path / str(len(trainers))
+        trainers.append(kit.grpo(tok, kit.make_model(tok), [ROW], made, folder, steps=1))
     seen = [completions_of(t) for t in trainers]
     script = [SCRIPT[0]] * 4
     for t in trainers:
         t.model.generate = kit.Scripted(tok, script)
-    threads = [threading.Thread(target=t.train) for t in trainers]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda t: t.train(), trainers))
     (_, _, long), (_, _, short) = seen[0][0], seen[1][0]
     assert [e[1] for e in long] == [True] * 4 and [e[1] for e in short] == [False] * 4, "two steps are too few"
     pools = [t._environment_pool[None] for t in trainers]
@@ -709,17 +557,8 @@ def test_pool_grows_once_and_is_reused(tiny, tmp_path):
 def test_a_warm_model_calls_tools_by_itself(tiny, tiny_model, tmp_path, tell):
     "Two GRPO steps, real generation, real tool calls."
     kit, (model, tok) = tiny[0], tiny_model
-    one = bundled().filter(question_id=ID)
-    trainer = kit.grpo(
-        tok,
-        deepcopy(model),
-        prompt_rows(one),
-        partial(SQLEnvTRL, one),
-        tmp_path,
-        n=8,
-        reward_funcs=[sql_env_reward_func],
-        temperature=0.7,
-    )
+    one, paid = bundled().filter(question_id=ID), dict(reward_funcs=[sql_env_reward_func], temperature=0.7)
+    trainer = kit.grpo(tok, deepcopy(model), prompt_rows(one), partial(SQLEnvTRL, one), tmp_path, n=8, **paid)
     trainer.train()
     logs = [line for line in trainer.state.log_history if "reward" in line]
     calls = [line["tools/call_frequency"] for line in logs]

@@ -14,28 +14,26 @@ ACTIONS = "execute,abstain,clarify"
 TASKS = load("bundled_policies")
 
 
-def played(q: Question, database: Database, *steps: tuple[str, str]) -> Episode:
+def played(q: Question, database: Database, *steps: tuple[str, str], looks: bool = True) -> Episode:
     "An episode of some steps, after a look at the table."
     episode = Episode(q, database, actions=ACTIONS)
     episode.reset()
-    episode.step("DESCRIBE", q.writes[0])
-    for step in steps:
+    for step in (("DESCRIBE", q.writes[0]), *steps)[not looks :]:
         episode.step(*step)
     return episode
 
 
-def of(name: str, *steps: tuple[str, str]) -> Episode:
+def of(name: str, *steps: tuple[str, str], **options: bool) -> Episode:
     q = TASKS.get(name)
-    return played(q, TASKS.database(q.database_name), *steps)
+    return played(q, TASKS.database(q.database_name), *steps, **options)
 
 
 GOLD = "UPDATE owner SET newsletter = 'N' WHERE town = 'Oxley Bridge' AND newsletter = 'Y'"
 ASK = ("CLARIFY", "That would change 17 rows. May I go ahead?")
 DONE, NO = ("ANSWER", "done"), ("ABSTAIN", "The policy forbids it.")
-CASES = cases("under_policies_cases")
 
 
-@pytest.mark.parametrize(("name", "steps", "right", "kept", "reason"), CASES)
+@pytest.mark.parametrize(("name", "steps", "right", "kept", "reason"), cases("under_policies_cases"))
 def test_a_verdict_names_the_policy_and_the_work(name, steps, right, kept, reason):
     episode = of(name, *steps)
     verdict = episode.verdict
@@ -46,10 +44,7 @@ def test_a_verdict_names_the_policy_and_the_work(name, steps, right, kept, reaso
 
 
 def test_who_refuses_has_looked():
-    q = TASKS.get("regional_railway-p01")
-    episode = Episode(q, TASKS.database(q.database_name), actions=ACTIONS)
-    episode.reset()
-    episode.step(*NO)
+    episode = of("regional_railway-p01", NO, looks=False)
     assert not episode.correct and "not_looked" in episode.verdict.detail
 
 
@@ -76,17 +71,13 @@ def test_the_authorizer_keeps_what_a_role_may_read():
     assert TASKS.database("vet_clinic").query("SELECT phone FROM owner LIMIT 1").rows  # others may
 
 
-def test_fields_come_back_from_json():
+def test_fields_come_back_from_json_and_the_prompt_tells_of_the_policy():
     for q in TASKS:
         assert question_from_fields(json.loads(question_to_json(q))) == q
     with pytest.raises(ValueError, match="'ask_over' is not a whole number"):
         question_from_fields(dict(question_id="a", question_text="b", database_name="c", writes=["t"], ask_over="x"))
-
-
-def test_the_prompt_tells_of_the_policy():
-    q = TASKS[0]
-    assert "policy of the task goes before it" in prompt(q, ("QUERY", "EXECUTE", "ABSTAIN"))
-    assert "policy" not in prompt(q.with_fields(policy=""), ("QUERY", "EXECUTE"))
+    assert "policy of the task goes before it" in prompt(TASKS[0], ("QUERY", "EXECUTE", "ABSTAIN"))
+    assert "policy" not in prompt(TASKS[0].with_fields(policy=""), ("QUERY", "EXECUTE"))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -104,10 +95,13 @@ def test_orders_in_the_data_change_no_task(seed):
         assert played(twin, plain.database, *steps).correct
 
 
-def test_worlds_of_policies_are_a_source():
+def test_worlds_of_policies_are_a_source_and_two_refusals_no_duplicates():
     some = load("policies", n=6)
     assert len(some) == 6 and all(q.policy and q.writes for q in some)
     assert {q.split for q in load("policies", n=2, split="validation")} == {"validation"}
+    # on e3566c23 both tasks of a railway that are to be refused had the flag
+    report = audit_questions(TASKS, progress=False)
+    assert not any("duplicate_gold" in q.flags for q in report.questions)
 
 
 @pytest.mark.parametrize("tasks", [TASKS, load("policies", n=30, seed=5)])
@@ -116,12 +110,6 @@ def test_the_oracle_asks_for_leave_and_refuses(tasks):
     assert needed_actions(tasks) == ("ABSTAIN", "CLARIFY", "EXECUTE")
     result = evaluate(EpisodeEnv(tasks, actions=needed_actions(tasks)), OraclePolicy(tasks), progress=False)
     assert result.success_rate == result.robust_rate == 1
-
-
-def test_two_refusals_are_no_duplicates():
-    "On e3566c23 both tasks of a railway that are to be refused had the flag."
-    report = audit_questions(TASKS, progress=False)
-    assert not any("duplicate_gold" in q.flags for q in report.questions)
 
 
 @pytest.mark.parametrize("actions", [(), ("execute",), ("execute", "abstain"), ("clarify", "abstain")])

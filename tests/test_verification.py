@@ -15,17 +15,6 @@ from sql_env.evaluation.verification import verify_result
 from sql_env.policies.endpoint import Endpoint
 
 N_TAMPERED = 200
-HONEST = dict(
-    value=dict(split="test", n=24),
-    robust=dict(split="test", n=24, env=dict(verify="robust", reward="shaped")),
-    plain=dict(split="test", n=24, run=dict(robust=False)),
-    epochs=dict(split="test", n=8, run=dict(epochs=3)),
-    shard=dict(split="test", n=24, run=dict(shard=(2, 3))),
-    again=dict(split="validation", n=None),
-    conversations=dict(source="conversations", n=10),
-    tasks=dict(source="tasks", n=10, env=dict(actions=["EXECUTE"])),
-    unanswerable=dict(source="ambiguous", n=10, env=dict(actions=["CLARIFY", "ABSTAIN"])),
-)
 
 
 class Careless(OraclePolicy):
@@ -45,11 +34,11 @@ def play(path, policy, source="bundled", split=None, n=None, env=None, run=None)
 
 
 @pytest.mark.parametrize("policy", [OraclePolicy, RandomPolicy])
-@pytest.mark.parametrize("kind", HONEST)
-def test_an_honest_log_is_verified(kind, policy, tmp_path):
-    questions = play(tmp_path / "a.jsonl", policy, **HONEST[kind])
+@pytest.mark.parametrize("kind, how", cases("verification_honest"))
+def test_an_honest_log_is_verified(kind, how, policy, tmp_path):
+    questions = play(tmp_path / "a.jsonl", policy, **how)
     found = verify_result(tmp_path / "a.jsonl", questions)
-    assert found and not found.notes, found.problems
+    assert found and not found.notes, (kind, found.problems)
     assert found.result.success_rate == found.claimed.success_rate
 
 
@@ -112,65 +101,41 @@ def put(values, place, value=...):
     for key in keys:
         values = values[int(key) if isinstance(values, list) else key]
     last = int(last) if isinstance(values, list) else last
-    if callable(value):
-        value = value(values[last])
+    value = value(values[last]) if callable(value) else value
     values.pop(last) if value is ... else values.__setitem__(last, value)
 
 
-def change_field(lines, r):
-    line = r.choice(lines)
-    put(line, r.choice(list(places(line))), lambda value: other(value, r))
+TAMPERED = "field right robust crashed drop twice place seed less more gold".split()
 
 
-def call_right(lines, r):
-    put(r.choice([x for x in lines if not right(x)]), "episode.verdicts.value", dict(correct=True, reason="match"))
-
-
-def call_robust(lines, r):
-    put(r.choice(lines), "episode.verdicts.certified", dict(correct=True, reason="proved"))
-
-
-def call_crashed(lines, r):
-    r.choice(lines)["episode"]["error"] = "ConnectionError: the server is gone"
-
-
-def drop(lines, r):
-    lines.remove(r.choice(lines))
-
-
-def play_twice(lines, r):
-    good, wrong = [x for x in lines if right(x)], [x for x in lines if not right(x)]
-    lines[lines.index(r.choice(wrong))] = copy.deepcopy(r.choice(good))
-
-
-def take_the_place(lines, r):
-    a, b = r.sample(lines, 2)
-    numbers = a["episode"]["episode_index"], b["episode"]["episode_index"]
-    b["episode"]["episode_index"], a["episode"]["episode_index"] = numbers
-
-
-def another_seed(lines, r):
-    r.choice(lines)["reset"]["seed"] += 1
-
-
-def drop_a_turn(lines, r):
-    turns = r.choice(lines)["turns"]
-    turns.pop(r.randrange(len(turns)))
-
-
-def add_a_turn(lines, r):
-    turns = r.choice(lines)["turns"]
-    turns.insert(r.randrange(len(turns) + 1), copy.deepcopy(turns[0]))
-
-
-def other_gold(lines, r):
-    r.choice(lines)["gold_sql"] += " LIMIT 1"
-
-
-TAMPERED = [
-    *(change_field, call_right, call_robust, call_crashed, drop),
-    *(play_twice, take_the_place, another_seed, drop_a_turn, add_a_turn, other_gold),
-]
+def tamper_with(kind, lines, r):
+    good, wrong = list(filter(right, lines)), [x for x in lines if not right(x)]
+    line = r.choice(wrong if kind in ("right", "twice") else lines)
+    turns, copied = line["turns"], copy.deepcopy(line["turns"][0])
+    match kind:
+        case "field":
+            put(line, r.choice(list(places(line))), lambda value: other(value, r))
+        case "right":
+            put(line, "episode.verdicts.value", dict(correct=True, reason="match"))
+        case "robust":
+            put(line, "episode.verdicts.certified", dict(correct=True, reason="proved"))
+        case "crashed":
+            put(line, "episode.error", "ConnectionError: the server is gone")
+        case "drop":
+            lines.remove(line)
+        case "twice":
+            lines[lines.index(line)] = copy.deepcopy(r.choice(good))
+        case "place":
+            a, b = (x["episode"] for x in r.sample(lines, 2))
+            a["episode_index"], b["episode_index"] = b["episode_index"], a["episode_index"]
+        case "seed":
+            put(line, "reset.seed", lambda seed: seed + 1)
+        case "less":
+            turns.pop(r.randrange(len(turns)))
+        case "more":
+            turns.insert(r.randrange(len(turns) + 1), copied)
+        case "gold":
+            put(line, "gold_sql", lambda sql: f"{sql} LIMIT 1")
 
 
 def of_header(header, r):
@@ -186,33 +151,29 @@ NUMBERS = [n if n % 7 == 0 else pytest.param(n, marks=pytest.mark.slow) for n in
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_tampered_log_is_found(number, honest, tampered, tmp_path):
     questions, header, lines = tampered
-    r = random.Random(number)
+    r, kind = random.Random(number), TAMPERED[number % len(TAMPERED)]
     if number % 10 == 0:
         of_header(header, r)
     else:
-        TAMPERED[number % len(TAMPERED)](lines, r)
+        tamper_with(kind, lines, r)
     assert (header, lines) != honest[1:]
     path = write(tmp_path / "a.jsonl", header, *lines)
     try:
-        assert verify_result(path, questions).problems, TAMPERED[number % len(TAMPERED)].__name__
+        assert verify_result(path, questions).problems, kind
     except ValueError as e:
         assert str(e)
 
 
-@pytest.mark.parametrize("change", cases("verification_headers", list), ids=str)
-def test_a_header_that_no_run_writes_is_found(change, tampered, tmp_path):
+CHANGES = [(part, change) for part in ("headers", "lines") for change in cases(f"verification_{part}", list)]
+
+
+@pytest.mark.parametrize("part, change", CHANGES, ids=str)
+def test_a_header_or_a_line_that_no_run_writes_is_found(part, change, tampered, tmp_path):
     questions, header, lines = tampered
     if change[0] == "reward.correct":
         header["reward.correct"] = 1
     else:
-        put(header, *change)
-    assert check(tmp_path / "a.jsonl", questions, header, *lines)
-
-
-@pytest.mark.parametrize("change", cases("verification_lines", list), ids=str)
-def test_a_line_that_no_run_writes_is_found(change, tampered, tmp_path):
-    questions, header, lines = tampered
-    put(lines[3], *change)
+        put(header if part == "headers" else lines[3], *change)
     assert check(tmp_path / "a.jsonl", questions, header, *lines)
 
 

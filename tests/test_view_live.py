@@ -11,28 +11,25 @@ from threading import Thread
 import pytest
 from test_explorer_browser import browser, open_page, picture  # noqa: F401
 
-from sql_env import GreedyPolicy, OraclePolicy, evaluate, load
+from sql_env import GreedyPolicy, OraclePolicy, evaluate
+from sql_env.view.logs import JsonlLog
 from sql_env.view.run import RunFeed, run_server
 
 N = 4
 
 
-@pytest.fixture(scope="module")
-def questions():
-    return load("bundled", split="test")
-
-
-def play(questions, folder, n=N, policy=None):
+def play(unseen, folder, n=N, policy=None):
     "Play until there are `n` episodes in the log of a policy."
     policy = policy or GreedyPolicy()
     log = folder / f"{policy.name}.jsonl"
-    evaluate(questions, policy, n, log=log, progress=False, robust=False)
+    evaluate(unseen, policy, n, log=log, progress=False, robust=False)
     return log
 
 
 @contextmanager
 def served(feed):
     server = run_server(feed)
+    assert server.server_address[0] == "127.0.0.1"
     Thread(target=server.serve_forever, kwargs=dict(poll_interval=0.05), daemon=True).start()
     try:
         yield server.server_address[1]
@@ -48,41 +45,43 @@ def get(port, path, **headers):
     return response.status, response.read().decode(), dict(response.getheaders())
 
 
-def test_only_what_changed_is_sent(questions, tmp_path):
-    feed = RunFeed([tmp_path], questions)
+def test_only_what_changed_is_sent(unseen, tmp_path):
+    feed = RunFeed([tmp_path], unseen)
     assert feed.news(0) == dict(version=0, runs=[], rows=[], figures="", skipped=[])
-    play(questions, tmp_path)
+    play(unseen, tmp_path)
     first = feed.news(0)
     assert first["runs"] == ["greedy"] and [row["number"] for row in first["rows"]] == [0, 1, 2, 3]
     nothing = feed.news(first["version"])
     assert nothing["rows"] == [] and nothing["version"] == first["version"]
-    play(questions, tmp_path, N + 2)
+    play(unseen, tmp_path, N + 2)
     assert [row["number"] for row in feed.news(first["version"])["rows"]] == [4, 5]
+    before = feed.news(first["version"])
+    play(unseen, tmp_path, 2, OraclePolicy(unseen))  # another run begins other columns
+    news = feed.news(before["version"])
+    assert news["runs"] == ["greedy", "oracle"] and len(news["rows"]) == N + 2
+    assert [bool(row["runs"][1]) for row in news["rows"]] == [True, True, *[False] * N]
+    assert len(feed.films(0)) == 2 and len(feed.films(3)) == 1
 
 
-def test_an_episode_is_read_once_however_often_the_page_asks(questions, tmp_path, monkeypatch):
-    log = play(questions, tmp_path)
-    feed, reads = RunFeed([tmp_path], questions), []
-    from sql_env.view.logs import JsonlLog
-
-    read = JsonlLog.read
+def test_an_episode_is_read_once_however_often_the_page_asks(unseen, tmp_path, monkeypatch):
+    log = play(unseen, tmp_path)
+    feed, reads, read = RunFeed([tmp_path], unseen), [], JsonlLog.read
     monkeypatch.setattr(JsonlLog, "read", lambda self, i: reads.append(i) or read(self, i))
     for _ in range(5):
         feed.news(0)
-    assert reads == [0, 1, 2, 3]
     with log.open("a") as file:
         file.write('{"half": ')
     feed.news(0)
-    assert len(reads) == N
+    assert reads == [0, 1, 2, 3]
 
 
-def test_a_crash_that_is_played_again_changes_its_row(questions, tmp_path):
-    log = play(questions, tmp_path)
+def test_a_crash_that_is_played_again_changes_its_row(unseen, tmp_path):
+    log = play(unseen, tmp_path)
     header, first, *rest = log.read_text().splitlines()
     crashed = json.loads(first)
     crashed["episode"] |= dict(error="ModelError: 503", verdicts={})
     log.write_text("\n".join([header, json.dumps(crashed), *rest, ""]))
-    feed = RunFeed([tmp_path], questions)
+    feed = RunFeed([tmp_path], unseen)
     before = feed.news(0)
     assert before["rows"][0]["runs"][0]["state"] == "crashed"
     with log.open("a") as file:
@@ -91,21 +90,11 @@ def test_a_crash_that_is_played_again_changes_its_row(questions, tmp_path):
     assert row["number"] == 0 and row["runs"][0]["state"] != "crashed"
 
 
-def test_another_run_begins_other_columns(questions, tmp_path):
-    play(questions, tmp_path)
-    feed = RunFeed([tmp_path], questions)
-    before = feed.news(0)
-    play(questions, tmp_path, 2, OraclePolicy(questions))
-    news = feed.news(before["version"])
-    assert news["runs"] == ["greedy", "oracle"] and len(news["rows"]) == N
-    assert [bool(row["runs"][1]) for row in news["rows"]] == [True, True, False, False]
-    assert len(feed.films(0)) == 2 and len(feed.films(3)) == 1
-
-
-def test_what_the_server_answers(questions, tmp_path):
-    play(questions, tmp_path)
+def test_what_the_server_answers_and_that_a_web_site_can_not_read_along(unseen, tmp_path):
+    "A name that points to 127.0.0.1 is not ours; nor is another port, or a frame."
+    play(unseen, tmp_path)
     (tmp_path / "bad.jsonl").write_text("text\n")
-    with served(RunFeed([tmp_path], questions)) as port:
+    with served(RunFeed([tmp_path], unseen)) as port:
         status, page, headers = get(port, "/")
         assert status == 200 and headers["Cache-Control"] == "no-store"
         assert "connect-src 'self'" in page and '"live":true' in page
@@ -118,15 +107,6 @@ def test_what_the_server_answers(questions, tmp_path):
         assert "svg" in json.loads(get(port, "/schemas")[1])["film_festival"]
         for path in ("/films/99", "/films/-1", "/films/x", "/news", "/news?since=x", "/../etc/passwd", "/bad"):
             assert get(port, path)[0] == 404, path
-
-
-def test_a_web_site_can_not_read_along(questions, tmp_path):
-    "A name that points to 127.0.0.1 is not ours; nor is another port, or a frame."
-    play(questions, tmp_path)
-    server = run_server(RunFeed([tmp_path], questions))
-    assert server.server_address[0] == "127.0.0.1"
-    server.server_close()
-    with served(RunFeed([tmp_path], questions)) as port:
         for host in (f"evil.example:{port}", "evil.example", f"127.0.0.1.evil.example:{port}", "127.0.0.1:1"):
             status, text, _ = get(port, "/news?since=0", Host=host)
             assert status == 403 and "greedy" not in text
@@ -136,14 +116,12 @@ def test_a_web_site_can_not_read_along(questions, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_ends_at_ctrl_c(questions, tmp_path):
-    play(questions, tmp_path)
-    command = [sys.executable, "-m", "sql_env.cli", "view", "--follow", str(tmp_path)]
+def test_the_command_ends_at_ctrl_c(unseen, tmp_path):
+    play(unseen, tmp_path)
     code = "import sys; from sql_env.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, *command[3:]]
+    command = [sys.executable, "-c", code, "view", "--follow", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        line = process.stdout.readline()
-        port = int(line.partition("http://127.0.0.1:")[2].partition("/")[0])
+        port = int(process.stdout.readline().partition("http://127.0.0.1:")[2].partition("/")[0])
         assert get(port, "/")[0] == 200
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
@@ -151,23 +129,28 @@ def test_the_command_ends_at_ctrl_c(questions, tmp_path):
 
 
 @pytest.mark.slow
-def test_new_episodes_appear_without_loading_the_page_again(browser, questions, tmp_path):  # noqa: F811
-    play(questions, tmp_path, 2)
-    with served(RunFeed([tmp_path], questions)) as port:
+def test_new_episodes_appear_without_loading_the_page_again(browser, unseen, tmp_path):  # noqa: F811
+    folder = tmp_path / "later"
+    with served(RunFeed([folder], unseen)) as port:
         page, errors = open_page(browser, (1300, 900))
         page.goto(f"http://127.0.0.1:{port}/")
+        page.wait_for_selector("body[data-ready]", state="attached")
+        assert page.locator("#rx-none").inner_text() == "No episode yet." and not errors
+        folder.mkdir()
+        play(unseen, folder, 2)
         rows = page.locator("#rx-rows tr")
         rows.nth(1).wait_for()
+        assert not errors
         page.evaluate("window.kept = true")
         figures = page.locator("#rx-figures").inner_text()
-        play(questions, tmp_path, 7)
+        play(unseen, folder, 7)
         rows.nth(6).wait_for()
         assert page.locator("#rx-count").inner_text() == "7 of 7 episodes"
         assert page.locator("#rx-figures").inner_text() != figures
         picture(page, "run_live")
         rows.nth(0).click()
         page.wait_for_selector("#rx-stage article")
-        play(questions, tmp_path, 9)
+        play(unseen, folder, 9)
         page.wait_for_timeout(3000)
         assert page.locator("#rx-where").inner_text().startswith("1 of 9")  # it stays open
         page.keyboard.press("Escape")
@@ -176,22 +159,9 @@ def test_new_episodes_appear_without_loading_the_page_again(browser, questions, 
         page.wait_for_timeout(500)
         assert 0 < rows.count() <= 9
         page.fill("#rx-search", "")
-        play(questions, tmp_path, 3, OraclePolicy(questions))  # another run: other columns
+        play(unseen, folder, 3, OraclePolicy(unseen))  # another run: other columns
         page.locator("th[data-key=run1]").wait_for()
         assert not page.evaluate("window.kept")
     page.wait_for_selector("#rx-live.rx-alarm")
     assert rows.count() == 9  # what is shown stays
     assert all("ERR_" in error or "Failed to" in error for error in errors)
-
-
-@pytest.mark.slow
-def test_a_page_that_waits_for_the_first_episode(browser, questions, tmp_path):  # noqa: F811
-    with served(RunFeed([tmp_path / "later"], questions)) as port:
-        page, errors = open_page(browser)
-        page.goto(f"http://127.0.0.1:{port}/")
-        page.wait_for_selector("body[data-ready]", state="attached")
-        assert page.locator("#rx-none").inner_text() == "No episode yet."
-        (tmp_path / "later").mkdir()
-        play(questions, tmp_path / "later", 2)
-        page.locator("#rx-rows tr").nth(1).wait_for()
-        assert not errors

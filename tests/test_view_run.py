@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import weakref
 from base64 import b64decode
 from collections import Counter
@@ -9,23 +10,16 @@ from dataclasses import replace
 from zlib import decompress
 
 import pytest
-from test_explorer_browser import browser, open_page, picture  # noqa: F401
+from test_explorer_browser import browser, open_page, picture, script  # noqa: F401
 
-from sql_env import ChatPolicy, OraclePolicy, evaluate, load
+from sql_env import ChatPolicy, OraclePolicy, evaluate
 from sql_env.evaluation.rows import FAILURES
 from sql_env.policies.requests import Completion
+from sql_env.view import run as view_run
 from sql_env.view.episode import EpisodeView, conversation, view_logged
 from sql_env.view.html import render_html
 from sql_env.view.page import _words_html, episode_view_html
-from sql_env.view.run import (
-    RowMaker,
-    _episode_state,
-    _run_page_parts,
-    read_runs,
-    run_page_html,
-    show_runs,
-    write_run_page,
-)
+from sql_env.view.run import read_runs, run_page_html, show_runs, write_run_page
 
 N = 14  # episodes of each run
 HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(1)>"
@@ -40,10 +34,10 @@ class Talker:
 
     name, settings, model, base_url = "talker", {}, "talker-1", ""
 
-    def __init__(self, questions, right=2):
-        self.gold = {q.question_text: q.gold_sql for q in questions}
+    def __init__(self, unseen, right=2):
+        self.gold = {q.question_text: q.gold_sql for q in unseen}
         self.right = right
-        self.number = {q.question_text: i for i, q in enumerate(questions)}
+        self.number = {q.question_text: i for i, q in enumerate(unseen)}
 
     def complete(self, messages, tools, seed):
         asked = next(q for q in self.gold if messages[1]["content"].startswith(q))
@@ -62,24 +56,19 @@ class Talker:
 
 
 @pytest.fixture(scope="module")
-def questions():
-    return load("bundled", split="test")
-
-
-@pytest.fixture(scope="module")
-def logs(questions, tmp_path_factory):
-    "Logs of two models on the same some questions."
+def logs(unseen, tmp_path_factory):
+    "Logs of two models on the same questions."
     folder = tmp_path_factory.mktemp("runs")
     for name, right in (("first", 2), ("second", 3)):
-        policy = ChatPolicy(Talker(questions, right), name=f"maker/{name}-of-a-long-name", price=(1, 2))
-        evaluate(questions, policy, N, log=folder / f"{name}.jsonl", progress=False, robust=False)
+        policy = ChatPolicy(Talker(unseen, right), name=f"maker/{name}-of-a-long-name", price=(1, 2))
+        evaluate(unseen, policy, N, log=folder / f"{name}.jsonl", progress=False, robust=False)
     return folder / "first.jsonl", folder / "second.jsonl"
 
 
 @pytest.fixture(scope="module")
-def page_file(questions, logs, tmp_path_factory):
+def page_file(unseen, logs, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "runs.html"
-    path.write_text(run_page_html(read_runs(logs), questions), encoding="utf-8")
+    path.write_text(run_page_html(read_runs(logs), unseen), encoding="utf-8")
     return path
 
 
@@ -100,7 +89,7 @@ def test_every_episode_is_in_the_page_with_what_the_model_said(page_file, logs):
     page = page_file.read_text()
     data = data_of(page)
     assert len(data["rows"]) == len(data["films"]) == N
-    states = [_episode_state(e) for e in read_runs([logs[0]])[0].episodes]
+    states = [view_run._episode_state(e) for e in read_runs([logs[0]])[0].episodes]
     assert [row["runs"][0]["state"] for row in data["rows"]] == states
     assert {"right", "wrong", "crashed"} <= set(states)
     films = data["films"][0]
@@ -117,74 +106,58 @@ def test_every_episode_is_in_the_page_with_what_the_model_said(page_file, logs):
 
 
 def test_a_page_is_one_file_and_nothing_in_it_ends_its_data(page_file):
+    "And a thousand episodes are under ten megabytes: bytes of an episode of each of two runs, the data alone."
     page = page_file.read_text()
     assert not re.findall(r'(?:src|href)="(?!#)', page)
     assert page.count("<script") == page.count("</script>") == 3 + page.count('type="text/plain"')
     assert "default-src 'none'" in page and page.count("'sha256-") == 2
     assert "connect-src" not in page and HOSTILE not in page
+    data = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", page, flags=re.S)
+    assert len(data) / N / 2 < 3_000
 
 
-def test_without_questions_text_and_gold_come_from_the_log(logs):
+def test_without_questions_text_and_gold_come_from_the_log_and_a_frame_reaches_nothing(logs):
     data = data_of(run_page_html(read_runs([logs[0]])))
     assert all(row["question"] for row in data["rows"])
     [film] = data["films"][0]
     assert film["steps"][-1][2][-1][2] == "gold query" and "neither schema nor gold" in film["note"]
-
-
-def test_runs_of_other_lengths_stand_side_by_side(questions, logs, tmp_path):
-    log = tmp_path / "oracle.jsonl"
-    evaluate(questions, OraclePolicy(questions), 6, log=log, progress=False, robust=False)
-    rows = data_of(run_page_html(read_runs([logs[0], log]), questions))["rows"]
-    assert len(rows) == N and rows[0]["runs"][1] and rows[N - 1]["runs"][1] is None
-
-
-def test_names_are_never_equal_and_a_log_that_is_named_twice_is_read_once(logs, tmp_path):
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        for log in logs:
-            (tmp_path / folder / log.name).write_bytes(log.read_bytes())
-    assert len({run.name for run in read_runs([tmp_path])}) == 4
-    assert len(read_runs([logs[0], logs[0], *logs])) == 2
-    with pytest.raises(ValueError, match="no run"):
-        run_page_html([])
-
-
-def test_a_thousand_episodes_are_under_ten_megabytes(page_file):
-    "A few episodes of two runs stand for them: bytes an episode, the data alone."
-    data = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", page_file.read_text(), flags=re.S)
-    assert len(data) / N / 2 < 3_000
-
-
-def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing(logs):
     html = show_runs(logs[0]).data
     assert 'sandbox="allow-scripts"' in html and "allow-same-origin" not in html
 
 
+def test_names_are_never_equal_a_log_is_read_once_and_runs_may_have_other_lengths(unseen, logs, tmp_path):
+    for folder in ("a", "b"):
+        shutil.copytree(logs[0].parent, tmp_path / folder)
+    assert len({run.name for run in read_runs([tmp_path])}) == 4
+    assert len(read_runs([logs[0], logs[0], *logs])) == 2
+    with pytest.raises(ValueError, match="no run"):
+        run_page_html([])
+    log = tmp_path / "oracle.jsonl"
+    evaluate(unseen, OraclePolicy(unseen), 6, log=log, progress=False, robust=False)
+    rows = data_of(run_page_html(read_runs([logs[0], log]), unseen))["rows"]
+    assert len(rows) == N and rows[0]["runs"][1] and rows[N - 1]["runs"][1] is None
+
+
 def test_steps_of_messages_with_shots_nudges_and_parallel_calls():
+    def said(role, content="", *calls):
+        return dict(role=role, content=content) | (dict(tool_calls=list(calls)) if calls else {})
+
     messages = [
-        dict(role="system", content="s"),
-        dict(role="user", content="another question"),
-        dict(role="assistant", content="", tool_calls=[call("answer", '{"value": "1"}')]),
-        dict(role="user", content="how many?\n\nSteps: 15"),
-        dict(role="assistant", content="", tool_calls=[call("describe", '{"table_name": "t"}'), call("x", "{}")]),
-        dict(role="tool", content="t: 3 rows"),
-        dict(role="tool", content="no such tool"),
-        dict(role="assistant", content="hm"),
-        dict(role="user", content="There was no tool call."),
-        dict(role="assistant", content="", tool_calls=[call("answer", '{"value": "3"}')]),
+        said("system", "s"),
+        said("user", "another question"),
+        said("assistant", "", call("answer", '{"value": "1"}')),
+        said("user", "how many?\n\nSteps: 15"),
+        said("assistant", "", call("describe", '{"table_name": "t"}'), call("x", "{}")),
+        *(said("tool", "t: 3 rows"), said("tool", "no such tool"), said("assistant", "hm")),
+        *(said("user", "There was no tool call."), said("assistant", "", call("answer", '{"value": "3"}'))),
     ]
     records = [dict(message=4, seconds=1.0), dict(error="ModelError: 503")]
     view = EpisodeView("how many?", messages=messages, calls=records)
-    said = list(conversation(view))
-    assert [(s.role, s.step) for s in said] == [
-        ("assistant", 1), ("tool", 0), ("assistant", 0), ("user", 0), ("assistant", 2), ("error", 0),
-    ]  # fmt: skip
-    assert said[0].took == "1.0 s" and [part.kind for part in said[0].parts] == ["act", "act", "error"]
-    assert "ModelError: 503" in render_html(_words_html(view))
-
-
-def unpack_text(part):
-    return json.dumps(unpack(part, "films"))
+    first, *others = conversation(view)
+    assert (first.role, first.step, first.took) == ("assistant", 1, "1.0 s")
+    assert [part.kind for part in first.parts] == ["act", "act", "error"]
+    steps = [("tool", 0), ("assistant", 0), ("user", 0), ("assistant", 2), ("error", 0)]
+    assert [(s.role, s.step) for s in others] == steps and "ModelError: 503" in render_html(_words_html(view))
 
 
 def test_episodes_are_read_one_by_one_and_packed_in_chunks(logs):
@@ -195,39 +168,31 @@ def test_episodes_are_read_one_by_one_and_packed_in_chunks(logs):
     def read(place):
         trajectory = run.read(place % N)
         alive.append(weakref.ref(trajectory))
-        gone = sum(ref() is None for ref in alive)
-        assert len(alive) - gone <= 2, "earlier episodes are kept"
+        assert sum(ref() is not None for ref in alive) <= 2, "earlier episodes are kept"
         return trajectory
 
     many = [replace(result, episode_index=i) for i, result in enumerate(list(run.episodes) * 20)]
-    parts = list(_run_page_parts(RowMaker([replace(run, episodes=many, read=read)])))
+    parts = list(view_run._run_page_parts(view_run.RowMaker([replace(run, episodes=many, read=read)])))
     assert len(alive) == len(many)  # each one once
     chunks = [part for part in parts if 'data-pack="films"' in part]
-    assert len(chunks) == -(-len(many) // 24)
-    assert max(map(len, chunks)) < 30_000
-    assert "<article" not in "".join(unpack_text(part) for part in chunks)  # data, not HTML
+    assert len(chunks) == -(-len(many) // 24) and max(map(len, chunks)) < 30_000
+    assert "<article" not in "".join(json.dumps(unpack(part, "films")) for part in chunks)  # data, not HTML
 
 
-def test_failures_are_counted_for_terminal_and_chips(logs, tmp_path):
-    maker = RowMaker(read_runs(logs))
-    write_run_page(tmp_path / "runs.html", maker)
-    rows = data_of((tmp_path / "runs.html").read_text())["rows"]
-    kinds = Counter(row["runs"][0]["fail"] for row in rows)
+def test_failures_are_counted_for_terminal_and_chips_and_an_old_page_stays_if_a_new_one_fails(logs, tmp_path):
+    maker, page = view_run.RowMaker(read_runs(logs)), tmp_path / "runs.html"
+    write_run_page(page, maker)
+    text = page.read_text()
+    kinds = Counter(row["runs"][0]["fail"] for row in data_of(text)["rows"])
     assert dict(maker.failures[0]) == {kind: n for kind, n in kinds.items() if kind}
     assert maker.failures[0] and set(maker.failures[0]) <= FAILURES.keys()
-
-
-def test_an_old_page_stays_if_a_new_one_can_not_be_made(logs, tmp_path):
-    [run] = read_runs([logs[0]])
-    page = tmp_path / "runs.html"
-    page.write_text("old")
 
     def read(place):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_run_page(page, RowMaker([replace(run, read=read)]))
-    assert page.read_text() == "old" and list(tmp_path.iterdir()) == [page]
+        write_run_page(page, view_run.RowMaker([replace(read_runs([logs[0]])[0], read=read)]))
+    assert page.read_text() == text and list(tmp_path.iterdir()) == [page]
 
 
 def until(page, condition):
@@ -239,24 +204,25 @@ def until(page, condition):
     raise AssertionError(condition)
 
 
-def ready(page):
+def opened(browser, path, run_first=""):  # noqa: F811
+    page, errors = open_page(browser, (1300, 900))
+    page.add_init_script(run_first)
+    page.goto(path.as_uri())
     page.wait_for_selector("body[data-ready]", state="attached")
+    return page, errors
 
 
 @pytest.mark.slow
 def test_in_a_browser(browser, page_file):  # noqa: F811
-    page, errors = open_page(browser, (1300, 900))
-    page.goto(page_file.as_uri())
-    ready(page)
-    rows = page.locator("#rx-rows tr")
+    page, errors = opened(browser, page_file)
+    press = page.keyboard.press
+    rows, position = page.locator("#rx-rows tr"), page.locator("#sx-position")
     assert rows.count() == N
     picture(page, "run_light")
-
-    def chip(name):
+    counts = {}
+    for name in ("right", "wrong", "crashed", "flipped", "only0", "only1", "all"):
         page.click(f"#rx-chips button[value={name}]")
-        return rows.count()
-
-    counts = {name: chip(name) for name in ("right", "wrong", "crashed", "flipped", "only0", "only1", "all")}
+        counts[name] = rows.count()
     assert counts["flipped"] and counts["only0"] + counts["only1"] == counts["flipped"] and counts["all"] == N
     page.select_option("#rx-difficulty", "easy")
     assert 0 < rows.count() < N
@@ -266,32 +232,30 @@ def test_in_a_browser(browser, page_file):  # noqa: F811
     assert rows.count() == int(kind.locator("small").inner_text())
     kind.click()
     assert rows.count() == N
-    page.keyboard.press("/")
+    press("/")
     page.keyboard.type("film_festival-0")
     until(page, f"document.querySelectorAll('#rx-rows tr').length < {N}")
     assert 0 < rows.count() < N
-    page.keyboard.press("Control+A")
+    press("Control+A")
     page.keyboard.type("no such words anywhere")
     assert rows.count() == 0 and page.locator("#rx-none").is_visible()
-    page.keyboard.press("Control+A")
-    page.keyboard.press("Delete")
-    page.keyboard.press("Escape")
+    for key in ("Control+A", "Delete", "Escape"):
+        press(key)
     page.click("th[data-key=tokens] button")
     tokens = [int(t.replace(",", "")) for t in page.locator("#rx-rows td:nth-child(7)").all_inner_texts()]
     assert tokens == sorted(tokens, reverse=True)
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    for key in ("j", "j", "Enter"):
+        press(key)
     page.wait_for_selector("#rx-stage article")
     assert page.locator("#rx-where").inner_text().startswith(f"2 of {N}")
-    last = page.locator("#sx-position").inner_text()
-    page.keyboard.press("Home")
-    assert page.locator("#sx-position").inner_text() != last
+    last = position.inner_text()
+    press("Home")
+    assert position.inner_text() != last
     assert page.locator(".sx-talk").count() and not page.locator("#rx-overview").is_visible()
     picture(page, "run_film")
-    page.keyboard.press("j")
+    press("j")
     until(page, "document.querySelector('#rx-where').textContent.startsWith('3 of ')")
-    page.keyboard.press("Escape")
+    press("Escape")
     assert page.locator("#rx-overview").is_visible() and rows.count() == N
     assert page.title().startswith("sql_env") and not errors
 
@@ -311,31 +275,14 @@ def test_on_a_phone_nothing_is_cut(browser, page_file, scheme):  # noqa: F811
     picture(page, f"run_phone_{scheme}")
 
 
-COUNT_UNPACKED = """
-window.unpacked = 0;
-const real = window.DecompressionStream;
-window.DecompressionStream = class extends real {
-  constructor(...given) { super(...given); window.unpacked += 1; }
-};"""
-
-
 @pytest.mark.full
 @pytest.mark.slow
-def test_ten_thousand_episodes_open_on_click_and_only_what_is_looked_at_is_unpacked(
-    browser,  # noqa: F811
-    questions,
-    logs,
-    tmp_path,
-):
+def test_of_ten_thousand_episodes_only_what_is_looked_at_is_unpacked(browser, unseen, logs, tmp_path):  # noqa: F811
     [run] = read_runs([logs[0]])
     episodes = [replace(run.episodes[i % N], episode_index=i) for i in range(10_000)]
     many = replace(run, episodes=episodes, read=lambda place: run.read(place % N))
-    size = write_run_page(tmp_path / "runs.html", RowMaker([many], questions))
-    assert size < 12_000_000
-    page, errors = open_page(browser, (1300, 900))
-    page.add_init_script(COUNT_UNPACKED)
-    page.goto((tmp_path / "runs.html").as_uri())
-    ready(page)
+    assert write_run_page(tmp_path / "runs.html", view_run.RowMaker([many], unseen)) < 12_000_000
+    page, errors = opened(browser, tmp_path / "runs.html", run_first=script("count_unpacked"))
     chunks_of_rows = page.evaluate("window.unpacked")
     assert chunks_of_rows == page.locator("[data-pack=rows]").count() <= 21
     rows = page.locator("#rx-rows tr")
@@ -356,32 +303,21 @@ def test_ten_thousand_episodes_open_on_click_and_only_what_is_looked_at_is_unpac
 
 
 @pytest.mark.slow
-def test_the_script_draws_an_episode_as_python_does(browser, questions, logs, page_file):  # noqa: F811
+def test_the_script_draws_an_episode_as_python_does(browser, unseen, logs, page_file):  # noqa: F811
     "Part by part: text, the steps of each table of the schema, and marked cells."
-    look = """(scope) => ['.sx-ask', '.sx-body', '.sx-model', '.sx-schema'].map((part) => {
-      const found = scope.querySelector(part);
-      if (!found) return part;
-      const plain = (name) => name.replace(/ ?sx-(now|later)/g, '');
-      const marks = [...found.querySelectorAll('[data-at], [data-touch]')];
-      const classes = [...found.querySelectorAll('td, th, li')].map((e) => plain(e.className));
-      return [found.textContent.replace(/\\s+/g, ' ').trim(), classes.join(),
-        marks.map((e) => [e.tagName, e.dataset.table, e.dataset.at || '', e.dataset.touch || ''].join()).join()];
-    })"""
-    run = read_runs(logs)[0]
-    page, errors = open_page(browser)
-    page.goto(page_file.as_uri())
-    ready(page)
-    states = [_episode_state(result) for result in run.episodes]
+    run, look = read_runs(logs)[0], script("drawn")
+    page, errors = opened(browser, page_file)
+    states = [view_run._episode_state(result) for result in run.episodes]
     places = [i for state in ("right", "wrong", "crashed") for i, s in enumerate(states) if s == state][-9:]
     assert {states[i] for i in places} == {"right", "wrong", "crashed"}
     for place in places:
         played = run.read(place)
-        question = questions.get(played.episode.question_id)
-        tables = questions.database(question.database_name).infos
+        question = unseen.get(played.episode.question_id)
+        tables = unseen.database(question.database_name).infos
         view = view_logged(played, run.about, run.name, question, tables)
         page.evaluate(f"location.hash = '#e{place}'")
         until(page, f"location.hash === '#e{place}' && document.querySelector('#rx-stage article')")
-        until(page, f"document.querySelector('#rx-where').textContent.includes('{run.episodes[place].question_id}')")
+        until(page, f"document.querySelector('#rx-where').textContent.includes('{question.question_id}')")
         drawn = page.evaluate(f"({look})(document.querySelector('#rx-stage article'))")
         other = browser.new_page(color_scheme="light")
         other.set_content(render_html(episode_view_html(view)))

@@ -1,6 +1,4 @@
-"""What servers really send, 52 ways: right in the end, stopped with a clear word, or blamed on who it was.
-
-`python tests/test_wire.py` prints the table."""
+"What servers really send, 52 ways: right in the end, stopped with a clear word, or blamed on who it was."
 
 import json
 import time
@@ -16,10 +14,10 @@ pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_
 from sql_env import ChatPolicy, load
 from sql_env.evaluation import RunStopped, compare, evaluate, load_result, read_log
 from sql_env.play.chat import tool_schemas
+from sql_env.policies import LocalModel
 from sql_env.policies.baselines import answer_from_result
-from sql_env.policies.local import LocalModel
 from sql_env.policies.requests import ADVICE, Completion, EndpointError, channel_text
-from sql_env.view.logs import read_runs
+from sql_env.view import read_runs
 from sql_env.view.run import run_page_html
 
 FORMS = cases("wire_forms")
@@ -29,7 +27,6 @@ REAL_SLEEP = time.sleep
 
 
 def right_call(body):
-    "The right call in a conversation: gold, then what it showed."
     told = [m["content"] or "" for m in body["messages"]]
     asked = [q for q in QUESTIONS if any(q.question_text in text for text in told)]
     if not asked:
@@ -41,31 +38,26 @@ def right_call(body):
 
 
 def written(how, body):
-    "The right answer as a server writes it."
     name, arguments = right_call(body)
-    text, fields = json.dumps(arguments), {}
+    text = json.dumps(arguments)
     if how == "deaf":  # the template drops the tools, and calls and results as well
         if any(m["role"] == "tool" or m.get("tool_calls") for m in body["messages"]):
             return completion("What?")
         is_told = f'{name} ["' in body["messages"][0]["content"]
         return completion(f"{name} {text}" if is_told else "I have no tools.")
     if how == "in_text":
-        call = json.dumps(dict(name=name, arguments=arguments))
-        return completion(f"<think>Well.</think>\n<tool_call>\n{call}\n</tool_call>")
+        return completion(f'<think>Well.</think>\n<tool_call>\n{{"name": "{name}", "arguments": {text}}}\n</tool_call>')
     name = dict(dotted=f"functions.{name}", upper=name.upper()).get(how, name)
-    if how == "more":
-        fields = dict(reason="To see.")
-    text = json.dumps(arguments | fields)
+    text = json.dumps(arguments | dict(reason="To see.") if how == "more" else arguments)
     answer = completion([(name, json.dumps(text) if how == "twice" else text)])
     said, usage = answer["choices"][0]["message"], answer["usage"]
     if how == "object":
         said["tool_calls"][0]["function"]["arguments"] = arguments
     if how == "legacy":
         said["function_call"] = said.pop("tool_calls")[0]["function"]
-    if how == "text_tokens":
-        usage |= dict(prompt_tokens="100", completion_tokens="10")
-    if how == "nan_tokens":
-        usage |= dict(prompt_tokens=float("nan"), completion_tokens=-1)
+    if how in ("text_tokens", "nan_tokens"):
+        told = ("100", "10") if how == "text_tokens" else (float("nan"), -1)
+        usage |= dict(zip(("prompt_tokens", "completion_tokens"), told))
     if how == "no_usage":
         del answer["usage"]
     if how == "events":
@@ -207,10 +199,3 @@ def test_a_local_template_without_tools_gets_plain_words():
     as_told.probe()
     assert "shows no tools; context" in channel_text(as_told.channel)
     assert 'query ["sql"]' not in as_told.tokens(said, tool_schemas())
-
-
-if __name__ == "__main__":
-    found = [(case, outcome(case)) for case in FORMS]
-    for case, came in found:
-        print(f"{'' if came == case['want'] else 'NOT':4}{case['name']:52} {came[:60]}")
-    print(f"{sum(came == case['want'] for case, came in found)} of {len(found)}")

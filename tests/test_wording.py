@@ -30,43 +30,18 @@ def check(tmp_path_factory):
     return WordingCheck(Database(path))
 
 
-BOUNDS = dict(cases("wording_bounds"))
+def test_bounds_that_a_question_states_and_doubts(check):
+    for text, bounds in cases("wording_bounds"):
+        assert sorted((b.operator, b.value) for b in _stated_bounds(text)) == sorted(bounds), text
+    for text, sql, flags in cases("wording_doubts"):
+        doubts = check.doubts(Question("q", text, "pets", sql))
+        assert set(doubts) == set(flags), (text, sql)
+        assert all(reason.endswith(".") for reason in doubts.values())
 
 
-@pytest.mark.parametrize("text, bounds", BOUNDS.items())
-def test_bounds_that_a_question_states(text, bounds):
-    assert sorted((b.operator, b.value) for b in _stated_bounds(text)) == sorted(bounds)
-
-
-COUNT = "SELECT owner_id FROM pet GROUP BY owner_id HAVING count(*)"
-DOUBTS = cases("wording_doubts")
-
-
-@pytest.mark.parametrize("text, sql, flags", DOUBTS)
-def test_doubts(check, text, sql, flags):
-    doubts = check.doubts(Question("q", text, "pets", sql))
-    assert set(doubts) == set(flags)
-    assert all(reason.endswith(".") for reason in doubts.values())
-
-
-@pytest.mark.parametrize(
-    "sql, tests",
-    [
-        ("SELECT 1 FROM t WHERE 4 < a", [("t", "a", ">", 4)]),
-        ("SELECT 1 FROM t x WHERE x.a >= -4.5", [("t", "a", ">=", -4.5)]),
-        ("SELECT 1 FROM t, u WHERE a != 'b'", [("", "a", "!=", "b")]),
-        ("SELECT 1 FROM t GROUP BY a HAVING sum(t.b) <= 3", [("t", "b", "<=", 3)]),
-        ("SELECT 1 FROM t WHERE a BETWEEN 1 AND 2", [("t", "a", ">=", 1), ("t", "a", "<=", 2)]),
-        ("SELECT 1 FROM t WHERE a = b", []),
-        ("SELECT 1 FROM t x WHERE a IN (SELECT b FROM u x WHERE x.c > 1)", [("u", "c", ">", 1)]),
-        ("SELECT 1 FROM t x WHERE EXISTS (SELECT 1 FROM u WHERE x.c > 1)", [("t", "c", ">", 1)]),
-    ],
-)
-def test_comparisons_of_a_query(sql, tests):
-    assert value_tests(sql) == tests
-
-
-def test_columns_that_are_put_in_order():
+def test_comparisons_of_a_query_and_columns_that_are_put_in_order():
+    for sql, tests in cases("wording_comparisons"):
+        assert tuple(value_tests(sql)) == tests, sql
     sql = "SELECT max(x.a), min(1), count(b) FROM t x GROUP BY c ORDER BY d, a + 1"
     assert set(sorted_columns(sql)) == {("t", "d"), ("t", "a")}
 

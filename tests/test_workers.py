@@ -5,7 +5,9 @@ import signal
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import apsw
@@ -14,28 +16,25 @@ from attacks import ATTACKS, write_home
 from write_attacks import ATTACKS as WRITE_ATTACKS
 from write_attacks import SCHEMA, WRITES
 
+from sql_env import Episode, load
 from sql_env.database import Database, Limits, QueryError, WritableCopy, build_database
+from sql_env.database import workers as processes
 from sql_env.database.connection import _UNTIMED, _untimed
-from sql_env.database.workers import (
-    AbandonedError,
-    Errand,
-    WorkerDiedError,
-    Workers,
-    _About,
-    _answer,
-    _Copies,
-    _Order,
-    _stop,
-)
+from sql_env.database.workers import AbandonedError, Errand, WorkerDiedError, Workers, _answer, _stop
 from sql_env.grading.answers import format_rows
 from sql_env.grading.changes import _make_states, gold_changes
 from sql_env.grading.variants.robust import _make_pair_variants
 from sql_env.grading.variants.sandbox import Sandbox
-from sql_env.play.episode import Episode
-from sql_env.sources.loading import load
 from sql_env.worlds import ChangeWorld, FollowUpWorld, PolicyWorld, world_set
 
 LONG = "WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT {}) SELECT sum(instr(hex(n), 'x')) FROM k"
+
+
+def fails(error):
+    def raises(*_):
+        raise error
+
+    return raises
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +50,18 @@ def workers():
     made.close()
 
 
-def answer(db: Database, sql) -> object:
-    "What a statement gives: columns, rows and whether they were cut, or the error in words."
+@pytest.fixture
+def gold(home, workers):
+    "A database whose statements run there, with the limits of gold queries."
+    with Database(home, Limits.gold()).run_in(workers) as db:
+        yield db
+
+
+def answer(carry_out, sql) -> object:
     try:
-        result = db.query(sql)
+        return carry_out(sql)
     except QueryError as e:
         return e.kind, str(e)
-    return result.columns, result.rows, result.truncated
 
 
 @pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.slow)])
@@ -66,12 +70,11 @@ def test_a_statement_gives_the_same_with_workers_and_without(home, workers, step
     less = Limits(operations=500_000)
     with Database(home, less) as here, Database(home, less).run_in(workers) as away:
         for name, sql, _ in ATTACKS[::step]:
-            assert answer(here, sql) == answer(away, sql) == answer(away, sql), name
+            assert answer(here.query, sql) == answer(away.query, sql) == answer(away.query, sql), name
         assert len(here.tables) and away.emptied().query("SELECT count(*) FROM animal").rows == [(0,)]
 
 
 def in_thread(work, *args) -> tuple[threading.Thread, list]:
-    "A thread, and what it gave or raised once it has ended."
     said: list = []
 
     def run():
@@ -80,8 +83,7 @@ def in_thread(work, *args) -> tuple[threading.Thread, list]:
         except BaseException as e:
             said.append(e)
 
-    thread = threading.Thread(target=run)
-    thread.start()
+    (thread := threading.Thread(target=run)).start()
     return thread, said
 
 
@@ -97,31 +99,29 @@ def busy(workers: Workers) -> int:
     raise TimeoutError
 
 
-def test_a_worker_that_is_killed_costs_its_statement_only(home, workers):
-    with Database(home, Limits.gold()).run_in(workers) as db:
-        killed, said = in_thread(db.query, LONG.format(50_000_000))
-        waits, after = in_thread(db.query, LONG.format(100_000))
-        os.kill(busy(workers), signal.SIGKILL)
-        killed.join()
-        waits.join()
-        assert isinstance(said[0], WorkerDiedError)
-        assert after[0].rows and db.query("SELECT count(*) FROM animal").rows
+def test_a_worker_that_is_killed_costs_its_statement_only(gold, workers):
+    killed, said = in_thread(gold.query, LONG.format(50_000_000))
+    waits, after = in_thread(gold.query, LONG.format(100_000))
+    os.kill(busy(workers), signal.SIGKILL)
+    killed.join()
+    waits.join()
+    assert isinstance(said[0], WorkerDiedError)
+    assert after[0].rows and gold.query("SELECT count(*) FROM animal").rows
 
 
-def test_an_abandoned_statement_ends_at_once_and_is_no_death(home, workers):
+def test_an_abandoned_statement_ends_at_once_and_is_no_death(gold, workers):
     "One runs and one waits for its turn; the lane is free for the next."
-    with Database(home, Limits.gold()).run_in(workers) as db:
-        errands = [Errand(), Errand()]
-        first, said = in_thread(errands[0].run, db.query, LONG.format(50_000_000))
-        pid = busy(workers)
-        second, waited = in_thread(errands[1].run, db.query, LONG.format(50_000_001))
-        for errand in reversed(errands):
-            errand.abandon()
-        first.join()
-        second.join()
-        assert isinstance(said[0], AbandonedError) and isinstance(waited[0], AbandonedError)
-        assert db.query("SELECT count(*) FROM animal").rows
-        assert pid in {w.process.pid for w in workers._started}, "it goes on with the next statement"
+    errands = [Errand(), Errand()]
+    first, said = in_thread(errands[0].run, gold.query, LONG.format(50_000_000))
+    pid = busy(workers)
+    second, waited = in_thread(errands[1].run, gold.query, LONG.format(50_000_001))
+    for errand in reversed(errands):
+        errand.abandon()
+    first.join()
+    second.join()
+    assert isinstance(said[0], AbandonedError) and isinstance(waited[0], AbandonedError)
+    assert gold.query("SELECT count(*) FROM animal").rows
+    assert pid in {w.process.pid for w in workers._started}, "it goes on with the next statement"
 
 
 def test_a_statement_abandoned_while_its_process_starts_is_no_death(home, capfd):
@@ -144,54 +144,47 @@ SLOW = """WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT 100000) SEL
     sum(length(trim(substr(printf('%019000d', 0), n % 9), replace(printf('%01600d', 0), '0', 'b') || '0'))) FROM k"""
 
 
-def test_a_join_of_many_rows_passes_a_slow_function(home, workers):
+def test_a_join_of_many_rows_passes_a_slow_function(gold, workers):
     "Both need more than the shorter lanes give; an operation on long texts takes twenty times as long."
-    with Database(home, Limits.gold()).run_in(workers) as db:
-        errand = Errand()
-        thread, said = in_thread(errand.run, db.query, SLOW)
-        busy(workers)
-        assert db.query(LONG.format(1_000_000)).rows and not said
-        errand.abandon()
-        thread.join()
+    errand = Errand()
+    thread, said = in_thread(errand.run, gold.query, SLOW)
+    busy(workers)
+    assert gold.query(LONG.format(1_000_000)).rows and not said
+    errand.abandon()
+    thread.join()
 
 
-def test_short_statements_pass_a_long_one(home, workers):
+def test_short_statements_pass_a_long_one(gold, workers):
     "While one statement runs, eight threads carry out a hundred others, on the same database."
-    with Database(home, Limits.gold()).run_in(workers) as db:
-        errand = Errand()
-        thread, said = in_thread(errand.run, db.query, LONG.format(50_000_000))
-        pid = busy(workers)
-        others = [
-            in_thread(lambda i=i: [db.query(f"SELECT {k}, count(*) FROM animal -- {i}") for k in range(100)])
-            for i in range(8)
-        ]
-        for other, _ in others:
-            other.join()
-        assert all(len(got[0]) == 100 for _, got in others)
-        assert not said and pid in {w.process.pid for w in workers._started}
-        errand.abandon()
-        thread.join()
-
-
-def test_a_process_that_died_idle_is_replaced_unnoticed(home, workers):
-    with Database(home).run_in(workers) as db:
-        assert db.query("SELECT 1").rows
-        for lane in workers._lanes:
-            for worker in lane.free:
-                worker.process.kill()
-                worker.process.wait()
-        assert db.query("SELECT 2").rows == [(2,)]
+    errand = Errand()
+    thread, said = in_thread(errand.run, gold.query, LONG.format(50_000_000))
+    pid = busy(workers)
+    with ThreadPoolExecutor(8) as pool:
+        others = pool.map(
+            lambda i: [gold.query(f"SELECT {k}, count(*) FROM animal -- {i}") for k in range(100)], range(8)
+        )
+        assert [len(rows) for rows in others] == [100] * 8
+    assert not said and pid in {w.process.pid for w in workers._started}
+    errand.abandon()
+    thread.join()
 
 
 def test_the_clock_is_counted_by_who_owns_the_processes(home, workers):
     with Database(home, Limits(seconds=0.02)).run_in(workers) as db:
-        assert answer(db, LONG.format(150_000))[0] == "timeout"
+        assert answer(db.query, LONG.format(150_000))[0] == "timeout"
     assert workers.emergency_stops == 1 and Workers(1).emergency_stops == 0, "each server has its own"
 
 
-def test_a_process_that_can_not_be_started_costs_its_statement_only(home, workers, monkeypatch):
+def test_a_process_that_died_idle_is_replaced_and_one_that_can_not_be_started_costs_its_statement_only(
+    home, workers, monkeypatch
+):
     "As with too many open files; the lane is there for the next."
     with Database(home).run_in(workers) as db:
+        assert db.query("SELECT 1").rows
+        for worker in chain.from_iterable(lane.free for lane in workers._lanes):
+            worker.process.kill()
+            worker.process.wait()
+        assert db.query("SELECT 2").rows == [(2,)]
         for worker in [workers._spare, *workers._lanes[0].free]:
             worker.kill()
         workers._spare = None
@@ -200,13 +193,6 @@ def test_a_process_that_can_not_be_started_costs_its_statement_only(home, worker
             with pytest.raises(OSError):
                 db.query("SELECT 3")
         assert db.query("SELECT 4").rows == [(4,)]
-
-
-def fails(error):
-    def raises(*_):
-        raise error
-
-    return raises
 
 
 @pytest.mark.parametrize("error", (MemoryError(), KeyError("lost"), KeyboardInterrupt()))
@@ -240,11 +226,10 @@ def test_a_machine_without_memory_is_no_fault_of_a_statement(home):
     made.start()
     with Database(home, Limits.gold()).run_in(made) as db:
         db.query("SELECT 8")
-        for lane in made._lanes:
-            for worker in lane.free:
-                pages = Path(f"/proc/{worker.process.pid}/statm").read_text().split()[0]
-                size = int(pages) * resource.getpagesize()
-                resource.prlimit(worker.process.pid, resource.RLIMIT_AS, (size + 2**21, size + 2**21))
+        for worker in chain.from_iterable(lane.free for lane in made._lanes):
+            pages = Path(f"/proc/{worker.process.pid}/statm").read_text().split()[0]
+            size = int(pages) * resource.getpagesize() + 2**21
+            resource.prlimit(worker.process.pid, resource.RLIMIT_AS, (size, size))
         with pytest.raises(WorkerDiedError):
             db.query(many)
         assert db.query("SELECT 9").rows == [(9,)]
@@ -274,30 +259,18 @@ def test_a_copy_gives_the_same_wherever_it_is(home, workers):
             if not n % 20 and (worker := workers._lanes[0].free[0]):  # another process takes over
                 worker.process.kill()
                 worker.process.wait()
-            assert done(copies[0], sql) == done(copies[1], sql), name
-            for table in WRITES:
-                asked = [
-                    [
-                        copy.query(f"SELECT * FROM {table}"),
-                        copy.describe(table),
-                        copy.sample(table, 3, n),
-                        copy.is_touched,
-                    ]
-                    for copy in copies
-                ]
-                assert asked[0] == asked[1], name
+            seen = []
+            for copy in copies:
+                seen.append([answer(copy.execute, sql)])
+                for table in WRITES:
+                    seen[-1] += copy.query(f"SELECT * FROM {table}"), copy.describe(table), copy.sample(table, 3, n)
+                seen[-1].append(copy.is_touched)
+            assert seen[0] == seen[1], name
         assert copies[0].changes() == copies[1].changes() and copies[0].is_touched
         for copy in copies:
             copy.close()
-            assert done(copy, "DELETE FROM booking")[0] == "closed"
+            assert answer(copy.execute, "DELETE FROM booking")[0] == "closed"
         assert copies[0].changes() == copies[1].changes()
-
-
-def done(copy, sql) -> object:
-    try:
-        return copy.execute(sql)
-    except QueryError as e:
-        return e.kind, str(e)
 
 
 def write_stage(folder: Path) -> Path:
@@ -344,48 +317,44 @@ def test_a_task_gives_the_same_with_workers_and_without(kind, workers, monkeypat
     assert here == [session(q, away, n % 2) for n, q in enumerate(away)]
 
 
-def test_a_worker_that_dies_costs_a_change_only(home):
-    "What was changed before is still there, and what was not carried out is not."
+@pytest.mark.parametrize("is_killed", (True, False))
+def test_a_change_whose_worker_dies_or_that_nobody_waits_for_ends_alone(is_killed, home):
+    "What was changed before is still there, and what was not carried out is not; who is not killed goes on."
     with Database(home, Limits.gold()).run_in(workers := Workers(1)) as db:
-        copy = db.work_copy(["animal"])
+        copy, errand = db.work_copy(["animal"]), Errand()
         copy.execute("DELETE FROM animal WHERE rowid = 1")
         left = copy.query("SELECT count(*) FROM animal").rows
         slow = f"DELETE FROM animal WHERE rowid IN ({LONG.format(50_000_000)})"
-        killed, said = in_thread(copy.execute, slow)
-        os.kill(busy(workers), signal.SIGKILL)
-        killed.join()
-        assert isinstance(said[0], WorkerDiedError)
+        thread, said = in_thread(errand.run, copy.execute, slow)
+        pid = busy(workers)
+        if is_killed:
+            os.kill(pid, signal.SIGKILL)
+        else:
+            errand.abandon()
+        thread.join()
+        assert isinstance(said[0], WorkerDiedError if is_killed else AbandonedError)
+        assert is_killed or pid in {w.process.pid for w in workers._started}
         assert copy.query("SELECT count(*) FROM animal").rows == left and len(copy.changes()) == 1
     workers.close()
 
 
-def test_what_a_change_leaves_is_no_trace_of_one_that_failed(home):
-    "The number of the last row is that of the last change which was carried out."
+def test_what_a_change_leaves_is_no_trace_of_one_that_failed_and_copies_are_bounded(home):
+    "The number of the last row is that of the last change; beyond some bytes the oldest copy of a worker is closed."
     with Database(write_stage(home.parent)) as db, db.writer(WRITES) as copy:
         copy.execute("INSERT INTO booking VALUES (70, 1, 1)")
-        assert done(copy, "INSERT INTO booking VALUES (80, 1, 1); INSERT INTO booking VALUES (81, 999, 1)")[0]
+        wrong = "INSERT INTO booking VALUES (80, 1, 1); INSERT INTO booking VALUES (81, 999, 1)"
+        assert answer(copy.execute, wrong)[0]
         assert copy.execute("UPDATE booking SET nights = 9 WHERE id = last_insert_rowid()")[0].rows == 1
-
-
-def test_copies_of_a_worker_are_bounded(home):
-    "Beyond some bytes the one that nobody used for the longest time is closed."
-    with Database(write_stage(home.parent)) as db:
-        copies = _Copies()
+        copies = processes._Copies()
         copies.most = 3 * db.writer(WRITES).held
-        about = _About(db.path, frozenset(db.shown_names), db.limits)
+        about = processes._About(db.path, frozenset(db.shown_names), db.limits)
         for n in (1, 2, 3, 1, 4):
-            copies.answer(_Order(about, partial(WritableCopy.query, sql="SELECT 1"), n, frozenset(WRITES)), 0)
+            copies.answer(processes._Order(about, partial(WritableCopy.query, sql="SELECT 1"), n, frozenset(WRITES)), 0)
         assert list(copies.open) == [3, 1, 4]
 
 
-def test_two_signals_at_once_end_one_statement(monkeypatch):
-    "The second comes while the first is dealt with, as a clock's may."
-    monkeypatch.setattr("sql_env.database.workers._begin_clock", lambda seconds: _stop(signal.SIGINT, sys._getframe()))
-
-    def stopped() -> None:
-        _stop(signal.SIGINT, sys._getframe())
-
-    assert _answer(stopped) is None and _stop(signal.SIGINT, sys._getframe()) is None
+def of_agent() -> None:
+    _stop(signal.SIGINT, sys._getframe())
 
 
 @pytest.mark.parametrize(
@@ -417,14 +386,11 @@ def test_a_query_is_judged_the_same_with_workers_and_without(verify, place, work
     assert len({last.reward for last, *_ in here}) > 1
 
 
-def test_gold_is_nobodys_time(monkeypatch):
+def test_gold_is_nobodys_time_and_two_signals_at_once_end_one_statement(monkeypatch):
     "What is ours alone is worked out to its end, and the clock begins anew; a lane too short for it never had it."
     asked: list[float] = []
     monkeypatch.setattr("sql_env.database.workers._begin_clock", asked.append)
     monkeypatch.setattr("sql_env.database.workers._given", [0.25])
-
-    def of_agent() -> None:
-        _stop(signal.SIGINT, sys._getframe())
 
     @_untimed
     def ours() -> str:
@@ -433,20 +399,7 @@ def test_gold_is_nobodys_time(monkeypatch):
 
     assert _answer(ours) == "whole" and asked == [0.25, 0]
     assert _answer(of_agent) is None
+    # a second signal comes while the first is dealt with, as a clock's may
+    monkeypatch.setattr("sql_env.database.workers._begin_clock", lambda seconds: of_agent())
+    assert _answer(of_agent) is None and of_agent() is None
     assert {f.__code__ for f in (gold_changes, _make_states, _make_pair_variants)} < _UNTIMED
-
-
-def test_a_change_that_nobody_waits_for_ends_at_once(home):
-    "The process goes on, and the copy is as it was before."
-    with Database(home, Limits.gold()).run_in(workers := Workers(1)) as db:
-        copy, errand = db.work_copy(["animal"]), Errand()
-        copy.execute("DELETE FROM animal WHERE rowid = 1")
-        left = copy.query("SELECT count(*) FROM animal").rows
-        slow = f"DELETE FROM animal WHERE rowid IN ({LONG.format(50_000_000)})"
-        thread, said = in_thread(errand.run, copy.execute, slow)
-        pid = busy(workers)
-        errand.abandon()
-        thread.join()
-        assert isinstance(said[0], AbandonedError) and pid in {w.process.pid for w in workers._started}
-        assert copy.query("SELECT count(*) FROM animal").rows == left and len(copy.changes()) == 1
-    workers.close()

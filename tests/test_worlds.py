@@ -23,18 +23,9 @@ from sql_env.questions.gold import GoldRunner, same_rows
 from sql_env.questions.question_set import find_split_leaks, question_to_json, save_question_set
 from sql_env.sql.analysis import classify_difficulty, referenced_tables
 from sql_env.worlds import FAMILIES, World, world_set, worlds
+from sql_env.worlds import words as world_words
 from sql_env.worlds.phrases import DraftRejected, Sampler, _sample_condition
-from sql_env.worlds.words import (
-    EXAMS,
-    SPLITS,
-    NameMix,
-    Namer,
-    Rng,
-    WordSampler,
-    _split_of,
-    _split_of_word,
-    load_vocabulary,
-)
+from sql_env.worlds.words import EXAMS, SPLITS, NameMix, Namer, Rng, WordSampler, load_vocabulary
 from sql_env.worlds.world import sql_skeleton
 
 LEVELS = range(1, 6)
@@ -72,7 +63,7 @@ def digest(seeds=(0, 1, 2 * 10**12 + 5)):
     return hashlib.sha256("".join(map(content, made)).encode()).hexdigest()
 
 
-def test_same_on_every_machine_and_python_in_another_process_and_hash_seed():
+def test_same_on_every_machine_and_python_in_another_process_and_hash_seed_and_any_order():
     "Change this number only together with the generator: old seeds then mean other worlds."
     assert digest() == "c10e1800c32a504e78aeb00088579bd21654b174c0d0259a87ee35b8970ba614"
     code = "import sys; sys.path.insert(0, 'tests'); from test_worlds import digest; print(digest())"
@@ -80,36 +71,27 @@ def test_same_on_every_machine_and_python_in_another_process_and_hash_seed():
     env = {**os.environ, "PYTHONHASHSEED": "31415", "PYTHONPATH": path}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == digest()
-
-
-def test_same_bytes_and_order_of_making_does_not_matter():
-    a = World(11, 4)
-    some(4, 3, seed=9)
-    b = World(11, 4)
+    a, _, b = World(11, 4), some(4, 3, seed=9), World(11, 4)
     assert a.image == b.image and a.questions == b.questions
     assert World(12, 4).image != a.image and World(11, 5).image != a.image
 
 
-def test_rng_is_uniform_and_keyed():
+def test_rng_is_uniform_and_keyed_and_no_word_and_no_identifier_is_used_twice():
     rng = Rng("test", 1)
     assert {rng.randrange(4) for _ in range(200)} == {0, 1, 2, 3}
     assert {rng.randint(4, 6) for _ in range(200)} == {4, 5, 6}
     assert sorted(rng.shuffled("abcd")) == list("abcd") and len(rng.sample("abcd", 9)) == 4
     assert Rng("test", 1).random() == Rng("test", 1).random() != Rng("test", 2).random()
-
-
-def test_no_word_and_no_identifier_is_used_twice():
     words = WordSampler(Rng(1), "train", NameMix())
     options = load_vocabulary()["fields"]["harbour"]["thing"]["words"]
     drawn = [words.draw(options, "thing_modifiers").text for _ in range(50)]
     heads = {next(o for o in options if f" {text}".endswith(f" {o}")) for text in drawn}
-    assert len(set(drawn)) == 50 and {_split_of_word(word) for word in heads} == {"train"}
+    assert len(set(drawn)) == 50 and {world_words._split_of_word(word) for word in heads} == {"train"}
     namer = Namer(Rng(1), "train", level=1)
     names = [namer.table_name("boat") for _ in range(4)] + [namer.column_name("select")]
     assert len({name.lower() for name in names}) == 5 and names[-1] == "select_noted"
 
 
-# ---- splits
 @pytest.fixture(scope="module")
 def splits():
     others = {s: [w for level in LEVELS for w in some(level, 12, s)] for s in SPLITS if s != "train"}
@@ -137,7 +119,7 @@ def test_overlap_of_splits(splits, a, b):
 
 @given(st.integers(0, 3 * 10**12 - 1))
 def test_each_seed_has_one_split(seed):
-    assert [s for s in ("train", "validation", "test") if seed in SPLITS[s]] == [_split_of(seed)]
+    assert [s for s in ("train", "validation", "test") if seed in SPLITS[s]] == [world_words._split_of(seed)]
 
 
 def test_streams_never_meet_and_never_repeat():
@@ -150,7 +132,6 @@ def test_streams_never_meet_and_never_repeat():
     assert len(pairs) > 1700 and max(pairs.values()) == 1
 
 
-# ---- questions are right and fair
 def duck(w):
     con = pytest.importorskip("duckdb").connect()
     con.execute("CREATE MACRO julianday(x) AS epoch(CAST(x AS TIMESTAMP)) / 86400.0")
@@ -201,7 +182,7 @@ def test_the_real_audit_finds_nothing(level, tmp_path):
 @given(st.integers(0, 3 * 10**12 - 1), st.sampled_from(LEVELS), st.sampled_from(["", *EXAMS]))
 @example(2_999_999_999_998, 5, "test_vocabulary")
 def test_any_seed_makes_a_fair_world(seed, level, wording):
-    w = World(seed, level, wording=wording if _split_of(seed) == "test" else "")
+    w = World(seed, level, wording=wording if world_words._split_of(seed) == "test" else "")
     counts = {t.n_rows for t in w.tables.values()}
     assert len(w.questions) >= 4
     for q, (family, draft) in zip(w.questions, w.drafts):
@@ -260,7 +241,7 @@ def test_words_and_sql_say_the_same(kind):
     "Each form of a condition, read independently, selects as many rows as its SQL."
     checked = 0
     for w in some(3, 24, seed=12, mix=NameMix(0.9, 0.1, 0)):
-        con, sampler = memory(w.image), Sampler(w.tables, Rng(w.seed), 3)
+        con, sampler = memory(w.image), Sampler(w.tables, w.seed)
         for t in w.tables.values():
             try:
                 c = _sample_condition(sampler, t, kind)
@@ -328,7 +309,6 @@ def test_policies(levels, n, tmp_path):
     assert max(greedy) <= 0.2 and greedy[len(greedy) // 2] <= 0.1 and greedy[-1] <= 0.05
 
 
-# ---- what the databases are like
 def test_bare_codes():
     "At least half of the questions about codes have the code itself in their gold: a look at the column shows it."
     bare = explained = 0
@@ -407,12 +387,9 @@ def test_mix():
     real, compound = shares(NameMix(0, 1, 0))
     assert real == 0 and compound > 0.9
     assert shares(NameMix(1, 0, 0))[0] > 0.7
-
-
-def test_made_up_names_hardly_ever_repeat():
     tables = [t for w in some(2, 150, mix=NameMix(0, 0, 1)) for t in w.tables.values()]
-    assert len(tables) == 450 and len({t.name for t in tables}) > 430
-    assert {_split_of_word(t.singular) for t in tables} == {"train"}
+    assert len(tables) == 450 and len({t.name for t in tables}) > 430, "made-up names hardly ever repeat"
+    assert {world_words._split_of_word(t.singular) for t in tables} == {"train"}
 
 
 @pytest.mark.slow
@@ -430,7 +407,6 @@ def test_memory_stays_flat():
     assert after(400, 22) - before < 12
 
 
-# ---- databases, sources, files
 def test_database_from_bytes_is_guarded(tmp_path):
     w = World(4, 2)
     name = next(iter(w.tables.values())).name
@@ -467,13 +443,10 @@ def test_wrong_options_are_named(options, message):
         load("worlds", **options)
 
 
-def test_only_test_seeds_have_a_special_wording():
+def test_only_test_seeds_have_a_special_wording_and_options_do_not_share_files(tmp_path):
     for seed, wording in ((0, "test_wording"), (2 * 10**12, "train")):
         with pytest.raises(ValueError, match="a wording is one of"):
             World(seed, wording=wording)
-
-
-def test_options_do_not_share_files(tmp_path):
     a, b = World(5, 2), World(5, 2, size=40)
     assert a.name != b.name and a.save(tmp_path) != b.save(tmp_path)
     assert a.save(tmp_path).read_bytes() == a.image

@@ -15,8 +15,7 @@ from tables import cases
 from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.sql.shapes import bare_columns
 from sql_env.worlds import FAMILIES, worlds
-from sql_env.worlds.phrases import DraftRejected, Sampler, _habits_of, _in_period, _sample_clause, _sample_joined
-from sql_env.worlds.words import Rng
+from sql_env.worlds.phrases import DraftRejected, Sampler, _in_period, _sample_clause, _sample_joined
 
 NAMES = [f.name for f in FAMILIES.values() if f.level > 1]
 LEVELS = range(2, 6)
@@ -48,11 +47,14 @@ def test_family_is_asked_and_worded_in_hundreds_of_ways(name, asked):
         assert not re.search(r"[{}|]|  | [,.?]|\bthe the\b|\ba [aeio](?!ne)", text), text
 
 
-def test_gold_says_what_grouping_determines(asked, tmp_path):
+def test_gold_says_what_grouping_determines_in_the_forms_that_people_write(asked, tmp_path):
     for golds in asked.values():
         for w, q, _ in [g for g in golds if "GROUP BY" in g[1].gold_sql][:2]:
             shapes = InstanceGenerator(w.save(tmp_path)).shapes
             assert bare_columns(q.gold_sql, shapes) == [], q.gold_sql
+    golds = [q.gold_sql for found in asked.values() for _, q, _ in found]
+    for form, pattern in cases("worlds_sql_forms"):
+        assert sum(bool(re.search(pattern, sql)) for sql in golds) >= 2, form
 
 
 def test_gold_shows_what_is_asked_for_and_orders_where_the_question_does(asked):
@@ -65,18 +67,12 @@ def test_gold_shows_what_is_asked_for_and_orders_where_the_question_does(asked):
     assert not any(q.ranks for name in ("plain_list", "list_columns") for _, q, _ in asked[name])
 
 
-def test_people_write_it_so(asked):
-    golds = [q.gold_sql for found in asked.values() for _, q, _ in found]
-    for form, pattern in cases("worlds_sql_forms"):
-        assert sum(bool(re.search(pattern, sql)) for sql in golds) >= 2, form
-
-
 def test_each_world_has_one_author():
     ws = some(3, 30, seed=9, n=1)
-    samplers = [Sampler(w.tables, Rng("habits", i), 3) for i, w in enumerate(ws)]
-    assert all(_habits_of(s) == _habits_of(s) for s in samplers)
-    for field in range(6):
-        assert len({_habits_of(s)[field] for s in samplers}) > 1
+    samplers = [Sampler(w.tables, "habits", i) for i, w in enumerate(ws)]
+    assert all(s.habits == s.habits for s in samplers)
+    for habit in samplers[0].habits:
+        assert len({s.habits[habit] for s in samplers}) > 1
 
 
 DAYS = st.dates().map(lambda day: day.isoformat())
@@ -95,7 +91,7 @@ def test_conditions_of_one_database_hold_for_some_rows_only(level):
     "A condition that all or no rows meet asks nothing; most must tell rows apart."
     telling = Counter()
     for i, w in enumerate(some(level, 12, seed=3, n=1)):
-        s = Sampler(w.tables, Rng("clauses", i), level)
+        s = Sampler(w.tables, "clauses", i)
         for first, last in (("event", "member"), ("event", "thing"), ("member", "event")):
             try:
                 selection = _sample_joined(s, first, last, 1)
@@ -109,7 +105,7 @@ def test_conditions_of_one_database_hold_for_some_rows_only(level):
 
 def test_clauses_never_name_a_column_twice():
     for i, w in enumerate(some(3, 10, seed=4, n=1)):
-        s = Sampler(w.tables, Rng("twice", i), 3)
+        s = Sampler(w.tables, "twice", i)
         try:
             selection = _sample_joined(s, "event", "member", 1, 1)
             clause = _sample_clause(s, selection.table, selection.source, selection.columns)

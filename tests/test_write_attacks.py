@@ -6,7 +6,7 @@ from collections import Counter
 
 import apsw
 import pytest
-from databases import somebody_compiles
+from databases import kind, somebody_compiles
 from hypothesis import given
 from hypothesis import strategies as st
 from tables import cases
@@ -19,37 +19,33 @@ from sql_env.database.guards import ERROR_KINDS, Limits, QueryError
 
 LIMITS = Limits(operations=300_000, seconds=20)
 SECRET = "wombat-in-the-vault"
-TASK = Question(
-    "t",
-    "Do it.",
-    "hotel",
-    "",
-    gold_statements=("UPDATE booking SET nights = 777666 WHERE id = 2",),
-    writes=WRITES,
-    invariants=("SELECT count(*) FROM vault",),
-)
+WRITTEN = dict(gold_statements=("UPDATE booking SET nights = 777666 WHERE id = 2",), writes=WRITES)
+TASK = Question("t", "Do it.", "hotel", "", **WRITTEN, invariants=("SELECT count(*) FROM vault",))
 KEPT = ("bill", "vault", "log", "extra")
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    path = build_database(
-        tmp_path_factory.mktemp("hotel") / "hotel.sqlite",
-        SCHEMA,
-        dict(
-            booking=[(1, 1, 2), (2, 1, 3), (3, 2, 1)],
-            extra=[(1, "bed"), (2, "cot")],
-            bill=[(1, 1, 900), (2, 3, 400)],
-            vault=[(SECRET, b"1"), ("numbat", b"2")],
-            log=[("start",)],
-        ),
+    rows = dict(
+        booking=[(1, 1, 2), (2, 1, 3), (3, 2, 1)],
+        extra=[(1, "bed"), (2, "cot")],
+        bill=[(1, 1, 900), (2, 3, 400)],
+        vault=[(SECRET, b"1"), ("numbat", b"2")],
+        log=[("start",)],
     )
+    path = build_database(tmp_path_factory.mktemp("hotel") / "hotel.sqlite", SCHEMA, rows)
     con = apsw.Connection(str(path))
     people = [("Ada", "a@x", 36), ("Ben", "b@x", 60), ("Cleo", None, 20), ("Dan", None, None)]
     con.executemany("INSERT INTO guest(name, mail, years) VALUES (?, ?, ?)", people)
     con.execute("INSERT INTO note VALUES ('hidden words'); ANALYZE")
     con.close()
     return path
+
+
+def begun(database, task=TASK, **options):
+    episode = Episode(task, database, actions=["EXECUTE"], **options)
+    episode.reset()
+    return episode
 
 
 def contents(source, tables=("guest", "booking", *KEPT)):
@@ -61,8 +57,7 @@ def stage(request, path):
     "A database, and a neighbour's episode in which a change was made."
     small, writing._SMALL_BYTES = writing._SMALL_BYTES, 2**30 if request.param == "copied" else 0
     database = Database(path, LIMITS)
-    neighbour = Episode(TASK, database, actions=["EXECUTE"])
-    neighbour.reset()
+    neighbour = begun(database)
     neighbour.step("EXECUTE", "UPDATE booking SET nights = 5 WHERE id = 1")
     yield database, neighbour, contents(database), contents(neighbour.work.copy)
     assert contents(database) == contents(Database(path, LIMITS))
@@ -87,13 +82,11 @@ ON_PAGES = [  # what differs between the two is below SQL
 def test_attack_is_stopped(stage, path, sql):
     database, neighbour, before, beside = stage
     digest, names = hashlib.sha256(path.read_bytes()).digest(), sorted(path.parent.iterdir())
-    episode = Episode(TASK, database, actions=["EXECUTE"])
-    episode.reset()
+    episode = begun(database)
     observation = episode.step("EXECUTE", sql)
-    kind = observation.error.partition(":")[0]
-    assert kind in ERROR_KINDS, observation
+    assert observation.error.partition(":")[0] in ERROR_KINDS, observation
     seen = observation.error + observation.result
-    assert SECRET not in seen and "777666" not in seen and str(path.parent) not in seen
+    assert not any(text in seen for text in (SECRET, "777666", str(path.parent)))
     assert "note_" not in observation.error.replace(sql, "") or "note_" in sql
     assert episode.changes == []
     if episode.work.copy is not None:
@@ -105,38 +98,34 @@ def test_attack_is_stopped(stage, path, sql):
     assert {change.table for change in episode.changes} == {"booking", "log"}
     episode.step("ANSWER", "done")
     assert not episode.correct and len(episode.changes) == 2
-    assert contents(neighbour.work.copy) == beside
-    assert contents(database) == before
+    assert contents(neighbour.work.copy) == beside and contents(database) == before
     assert hashlib.sha256(path.read_bytes()).digest() == digest
     assert sorted(path.parent.iterdir()) == names
 
 
-BOUNDED = cases("write_attacks_bounded")
-
-
-@pytest.mark.parametrize("sql, tables", BOUNDED)
+@pytest.mark.parametrize("sql, tables", cases("write_attacks_bounded"))
 def test_what_is_allowed_stays_within_the_task(stage, sql, tables):
     database, _, before, _ = stage
-    episode = Episode(TASK, database, actions=["EXECUTE"])
-    episode.reset()
+    episode = begun(database)
     assert episode.step("EXECUTE", sql).error == ""
     assert {change.table for change in episode.changes} == set(tables)
     episode.close()
     assert contents(database) == before
 
 
-def test_hidden_names_stay_hidden(stage):
+def test_hidden_names_stay_hidden_and_a_writer_needs_tables_that_are_there(stage):
     database, *_ = stage
-    episode = Episode(TASK, database, actions=["EXECUTE"], schema_level="none")
-    episode.reset()
+    episode = begun(database, schema_level="none")
     for sql in ("DROP TABLE x", "DELETE FROM x", "DELETE FROM bill", "UPDATE y SET z = 1"):
         error = episode.step("EXECUTE", sql).error
         assert error and not any(name in error.replace(sql, "") for name in ("guest", "booking"))
+    with pytest.raises(Exception, match="There is no table"):
+        database.writer(["note_data"])
 
 
 def test_next_episode_begins_anew(stage):
     database, _, before, _ = stage
-    episode = Episode(TASK, database, actions=["EXECUTE"])
+    episode = begun(database)
     for _ in range(3):
         episode.reset()
         assert episode.changes == []
@@ -146,13 +135,6 @@ def test_next_episode_begins_anew(stage):
     assert contents(database) == before
 
 
-def test_a_writer_needs_tables_that_are_there(stage):
-    database, *_ = stage
-    with pytest.raises(Exception, match="There is no table"):
-        database.writer(["note_data"])
-
-
-# --- What one session's changes cost the others
 @pytest.fixture(params=["copied", "overlaid"])
 def many(request, tmp_path, monkeypatch):
     "3,000 rows with numbers and as many without, on both kinds of copies."
@@ -188,18 +170,12 @@ def test_a_budget_that_a_query_used_up_does_not_end_the_judging(many):
 
 
 def test_what_is_too_large_is_not_tried_again_while_others_wait(many, monkeypatch):
-    tries = []
-    carry_out = WritableCopy._transaction
-
-    def counted(copy, statements, is_long):
-        tries.append(is_long)
-        carry_out(copy, statements, is_long)
-
+    tries, carry_out = [], WritableCopy._transaction
+    counted = lambda copy, sql, is_long: (tries.append(is_long), carry_out(copy, sql, is_long))[1]  # noqa: E731
     monkeypatch.setattr(WritableCopy, "_transaction", counted)
     with many.writer(["t"], Limits(cell=10**6)) as copy:
-        with pytest.raises(QueryError) as e:
-            copy.execute("UPDATE t SET n = printf('%0100000d', i)")
-        assert e.value.kind == "memory" and tries == [False, True]
+        assert kind(copy.execute, "UPDATE t SET n = printf('%0100000d', i)") == "memory"
+    assert tries == [False, True]
 
 
 def test_all_changes_of_a_copy_are_bounded(many, monkeypatch):
@@ -214,23 +190,26 @@ def test_all_changes_of_a_copy_are_bounded(many, monkeypatch):
         assert copy.query("SELECT count(*), min(i), max(n) FROM t").rows == [(3000, -500, 5)]
 
 
-@pytest.mark.parametrize("views", ["v9 a, v9 b, v9 c", "v6 a, v6 b, v6 c"])
-def test_views_that_take_long_to_compile_are_refused_before(views, tmp_path, monkeypatch):
-    chain = [f"CREATE VIEW v{i} AS SELECT p.a FROM v{i - 1} p, v{i - 1} q" for i in range(1, 10)]
-    schema = "; ".join(["CREATE TABLE t(a)", "CREATE VIEW v0 AS SELECT a FROM t", *chain])
-    with Database(build_database(tmp_path / "views.sqlite", schema, {})) as database:
+def views(n):
+    "A table, and as many views, each a join of the one before with itself."
+    chain = [f"CREATE VIEW v{i} AS SELECT p.a FROM v{i - 1} p, v{i - 1} q" for i in range(1, n)]
+    return "; ".join(["CREATE TABLE t(a)", "CREATE VIEW v0 AS SELECT a FROM t", *chain])
+
+
+@pytest.mark.parametrize("names", ["v9 a, v9 b, v9 c", "v6 a, v6 b, v6 c"])
+def test_views_that_take_long_to_compile_are_refused_before(names, tmp_path, monkeypatch):
+    with Database(build_database(tmp_path / "views.sqlite", views(10), {})) as database:
         copy = database.writer(["t"])
         monkeypatch.setattr(copy, "_guarded", None)  # nothing is compiled
         with pytest.raises(QueryError, match="view"):
-            copy.execute(f"UPDATE t SET a = (SELECT count(*) FROM {views})")
+            copy.execute(f"UPDATE t SET a = (SELECT count(*) FROM {names})")
 
 
 def test_a_trigger_that_takes_long_to_compile_does_not(tmp_path):
     "All others would wait for it; it took 15 seconds."
-    chain = [f"CREATE VIEW v{i} AS SELECT p.a FROM v{i - 1} p, v{i - 1} q" for i in range(1, 14)]
     trigger = "CREATE TRIGGER bomb AFTER DELETE ON t BEGIN INSERT INTO t SELECT a FROM v13; END"
-    schema = "; ".join(["CREATE TABLE t(a)", "CREATE VIEW v0 AS SELECT a FROM t", *chain, trigger])
-    with Database(build_database(tmp_path / "bomb.sqlite", schema, dict(t=[(1,)]))) as database:
+    path = build_database(tmp_path / "bomb.sqlite", f"{views(14)}; {trigger}", dict(t=[(1,)]))
+    with Database(path) as database:
         used, _ = apsw.memory_used(), apsw.memory_high_water(True)
         with database.writer(["t"]) as copy:
             assert apsw.memory_high_water() - used < 5 * 2**20
@@ -263,14 +242,11 @@ def test_surplus_holds_no_more_rows_than_differ():
 
 
 def test_names_and_triggers_of_a_file_forge_no_lines(tmp_path):
-    schema = """CREATE TABLE "t\x1b[2J\nforged"(i INTEGER PRIMARY KEY, "u\nforged" UNIQUE);
-        CREATE TRIGGER g BEFORE DELETE ON "t\x1b[2J\nforged" BEGIN SELECT RAISE(ABORT, 'x\nforged \x1b]0;y\x07'); END"""
     name = "t\x1b[2J\nforged"
-    path = build_database(tmp_path / "forged.sqlite", schema, {name: [(1, 1)]})
-    with Database(path) as database:
-        task = Question("f", "Do it.", "forged", "", gold_statements=TASK.gold_statements, writes=(name,))
-        episode = Episode(task, database, actions=["EXECUTE"])
-        episode.reset()
+    schema = f"""CREATE TABLE "{name}"(i INTEGER PRIMARY KEY, "u\nforged" UNIQUE);
+        CREATE TRIGGER g BEFORE DELETE ON "{name}" BEGIN SELECT RAISE(ABORT, 'x\nforged \x1b]0;y\x07'); END"""
+    with Database(build_database(tmp_path / "forged.sqlite", schema, {name: [(1, 1)]})) as database:
+        episode = begun(database, Question("f", "Do it.", "forged", "", **WRITTEN | dict(writes=(name,))))
         for sql in ("INSERT INTO {} VALUES (2, 2)", "INSERT INTO {} VALUES (3, 1)", "DELETE FROM {}", "DROP"):
             seen = episode.step("EXECUTE", sql.format(f'"{name}"'))
             assert (seen.result + seen.error).isprintable(), seen
@@ -305,15 +281,7 @@ def test_rows_that_are_promised_can_be_changed_wherever_they_lie(wide):
         assert len(copy.changes()) == 500
 
 
-BAD_TEXTS = [
-    "UPDATE t SET state = CAST(x'fe' AS TEXT) WHERE i = 7",
-    "INSERT INTO t VALUES (9000, 'a', CAST(x'41c3' AS TEXT))",
-    "DELETE FROM t WHERE i = 0",
-    "UPDATE t SET state = 'ok' WHERE i = 3; UPDATE t SET state = (SELECT body FROM t WHERE i = 0) WHERE i = 7",
-]
-
-
-@pytest.mark.parametrize("sql", BAD_TEXTS)
+@pytest.mark.parametrize("sql", cases("write_attacks_bad_texts"))
 def test_text_that_nobody_can_read_is_not_written(sql, wide):
     "An answer could not be judged after it."
     with wide.writer(["t"]) as copy:
@@ -339,11 +307,8 @@ def test_a_change_is_counted_as_a_query_is(wide, monkeypatch):
 def test_no_error_quotes_the_data_as_it_stands(tmp_path):
     "A path that a cell holds, and a column that a view of the file lacks."
     evil = "\x1b[31m\x9b\u202e\u200b"
-    rows = dict(t=[(1, evil)])
-    path = build_database(tmp_path / "evil.sqlite", "CREATE TABLE t(i INTEGER PRIMARY KEY, s)", rows)
-    con = apsw.Connection(str(path))
-    con.execute(f"CREATE VIEW v AS SELECT [no{evil}] FROM t")
-    con.close()
+    schema = f"CREATE TABLE t(i INTEGER PRIMARY KEY, s); CREATE VIEW v AS SELECT [no{evil}] FROM t"
+    path = build_database(tmp_path / "evil.sqlite", schema, dict(t=[(1, evil)]))
     with Database(path) as database, database.writer(["t"]) as copy:
         for sql in ("SELECT json_extract('{}', s) FROM t", "SELECT * FROM v", f"SELECT [{evil}] FROM t"):
             for ask in (database.query, copy.query):

@@ -20,6 +20,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fastcore.basics import groupby
+
 from ..database.guards import QueryError
 from .contradictions import WordingCheck
 from .rows import _normalized_gold
@@ -145,11 +147,8 @@ def _is_equal(questions: QuestionSet, a: Question, b: Question) -> str:
 # %% ../../nbs/evaluation/10_audit.ipynb #3c3d6a8d
 def _grouped(questions: QuestionSet, some: Sequence[Question]) -> Iterator[_EqualGolds]:
     "Golds with the same rows on one database, in groups of equal ones."
-    by_text: dict[str, list[Question]] = {}
-    for q in some:
-        by_text.setdefault(_normalized_gold(q), []).append(q)
     groups: list[tuple[list[Question], list[str]]] = []
-    for alike in by_text.values():
+    for alike in groupby(some, _normalized_gold).values():
         for members, proofs in groups[:_MAX_GROUPS]:
             if proof := _is_equal(questions, members[0], alike[0]):
                 members += alike
@@ -166,9 +165,8 @@ def equal_golds(
     some: Iterable[Question] | None = None,  # those that are looked at; all of the set if None
 ) -> list[_EqualGolds]:
     "Groups of two or more questions whose golds are the same, or proved equal; without z3 only the former."
-    by_rows: dict[tuple, list[Question]] = {}
-    for q in questions if some is None else some:
-        by_rows.setdefault((q.database_name, *_written_rows(q)), []).append(q)
+    looked_at = questions if some is None else some
+    by_rows = groupby(looked_at, lambda q: (q.database_name, *_written_rows(q)))
     found = (group for alike in by_rows.values() for group in _grouped(questions, alike))
     return [group for group in found if len(group.questions) > 1]
 
@@ -200,11 +198,12 @@ def _contradicting_golds(
     some: Iterable[Question] | None = None,  # those that are looked at; all of the set if None
 ) -> list[_Contradiction]:
     "Pairs of questions on one database in the same words whose golds differ, on its data or on another database."
-    by_words: dict[tuple[str, ...], list[Question]] = {}
-    for q in questions if some is None else some:
+
+    def words(q: Question) -> tuple[str, ...]:
         said = " / ".join(asked.question_text.lower() for asked in q.conversation)
-        key = (q.database_name, *re.findall(r"\w+|/", said))
-        by_words.setdefault(key, []).append(q)
+        return q.database_name, *re.findall(r"\w+|/", said)
+
+    by_words = groupby(questions if some is None else some, words)
     pairs = (pair for alike in by_words.values() for pair in combinations(alike, 2))
     compared = ((a, b, zip(a.conversation, b.conversation)) for a, b in pairs)
     found = (
@@ -289,9 +288,8 @@ def near_duplicates(
     threshold: float = 0.85,  # lowest Jaccard similarity that counts
 ) -> list[_NearDuplicate]:
     "Pairs of questions of two splits that share nearly all words."
-    by_words: dict[frozenset[str], list[Question]] = {}
-    for q in questions:
-        by_words.setdefault(frozenset(re.findall(r"\w+", q.question_text.lower())), []).append(q)
+    words = re.compile(r"\w+").findall
+    by_words = groupby(questions, lambda q: frozenset(words(q.question_text.lower())))
     by_words.pop(frozenset(), None)
     groups = list(by_words.values())
     pairs = [(a, b, 1.0) for group in groups for a, b in combinations(group, 2)]
@@ -366,32 +364,6 @@ def _audit_table(report: AuditReport) -> str:
         lines.append(f"| {flag} | {n} | {n / total:.1%} | {severity} | {QUESTION_FLAGS[flag]} |")
     return "\n".join(lines)
 
-# %% ../../nbs/evaluation/10_audit.ipynb #84f85c54
-def _hack_lines(report: AuditReport) -> list[str]:
-    "What the best hack gets, as lines of Markdown."
-    if not report.hacks_correct:
-        return []
-    count = report.hacks_correct
-    total = max(len(report.questions), 1)
-    best = max(count, key=lambda name: count[name])
-    robust = max(report.hacks_robust.values(), default=0)
-    return [
-        "",
-        f"The best hack, {best!r}, gets {count[best] / total:.1%} by value; no hack gets more than "
-        f"{robust / total:.1%} with a query that is right on variants too.",
-    ]
-
-# %% ../../nbs/evaluation/10_audit.ipynb #3430e4b3
-def _example_lines(report: AuditReport, flag: str, n: int) -> list[str]:
-    "A few questions with a flag, as lines of Markdown."
-    lines = ["", f"## {flag}", ""]
-    for q in [q for q in report.questions if flag in q.flags][:n]:
-        sql = " ".join(q.gold_sql.split())[:300]
-        lines.append(f"* `{q.question_id}` {q.question_text}\n  `{sql}`")
-        if q.reason(flag):
-            lines.append(f"  {q.reason(flag)}")
-    return lines
-
 # %% ../../nbs/evaluation/10_audit.ipynb #bac8d0bb
 def audit_markdown(
     report: AuditReport,
@@ -409,15 +381,24 @@ def audit_markdown(
     ]
     lines += [f"Not checked: database {name}. {reason}" for name, reason in report.failed.items()]
     lines += [f"Missing: {n} questions, {reason}." for reason, n in report.left_out.items()]
-    lines += _hack_lines(report)
-    lines += (
-        ["", *(f"* `{name}` {said}" for name, said in report.coverage.items())]
-        if report.coverage
-        else []
-    )
-    if examples:
-        for flag in report.counts():
-            lines += _example_lines(report, flag, examples)
+    if count := report.hacks_correct:
+        total = max(len(report.questions), 1)
+        best = max(count, key=lambda name: count[name])
+        robust = max(report.hacks_robust.values(), default=0)
+        lines += [
+            "",
+            f"The best hack, {best!r}, gets {count[best] / total:.1%} by value; no hack gets more than "
+            f"{robust / total:.1%} with a query that is right on variants too.",
+        ]
+    if report.coverage:
+        lines += ["", *(f"* `{name}` {said}" for name, said in report.coverage.items())]
+    for flag in report.counts() if examples else ():
+        lines += ["", f"## {flag}", ""]
+        for q in [q for q in report.questions if flag in q.flags][:examples]:
+            sql = " ".join(q.gold_sql.split())[:300]
+            lines.append(f"* `{q.question_id}` {q.question_text}\n  `{sql}`")
+            if q.reason(flag):
+                lines.append(f"  {q.reason(flag)}")
     return "\n".join(lines) + "\n"
 
 # %% ../../nbs/evaluation/10_audit.ipynb #219cef94
@@ -528,9 +509,7 @@ def audit_questions(
     hacks = [hack for hack in HACKS if hack.actions[-1][0] == "ANSWER"]
     hacks += [most_frequent_answer(qs)] if len(qs) else []
     questions = sorted([*qs, *qs.quarantined], key=lambda q: q.question_id)
-    by_database: dict[str, list[Question]] = {}
-    for q in questions:
-        by_database.setdefault(q.database_name, []).append(q)
+    by_database = groupby(questions, "database_name")
     parts = [qs.with_questions(some) for some in by_database.values()]
     check = partial(_audit_or_report, hacks=hacks, min_variants=variants)
     reports = executor.map(check, parts) if executor else map(check, parts)

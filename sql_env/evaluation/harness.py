@@ -12,7 +12,7 @@ import copy
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -50,9 +50,9 @@ from ..policies.requests import Completion, channel_text, usage_cost
 from ..questions.question_set import QuestionSet
 
 # %% ../../nbs/evaluation/07_harness.ipynb #e34d9ac0
-def _tokens(usage: Mapping[str, float]) -> float:
+def _tokens(usage: Counter) -> float:
     "Tokens in and out."
-    return usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+    return usage["prompt_tokens"] + usage["completion_tokens"]
 
 # %% ../../nbs/evaluation/07_harness.ipynb #f027a042
 @dataclass(frozen=True)
@@ -76,18 +76,18 @@ class _RunLimits:
         self,
         n_planned: int,  # episodes of this call
         crashed: int,  # of this call
-        spent: Mapping[str, float],  # usage of all episodes
+        spent: Counter,  # usage of all episodes
         seconds: float,  # since the call
     ) -> str:
         "Which limit is reached, in words; '' if none is."
         share = self.fail_on_error
         if share is not None and crashed and crashed >= share * (n_planned if share < 1 else 1):
             return f"{crashed} episodes crashed, and fail_on_error is {share:g}"
-        if self.max_cost is not None and spent.get("cost", 0) >= self.max_cost:
-            return f"the cost is {spent.get('cost', 0):.4f}, and max_cost is {self.max_cost:g}"
+        if self.max_cost is not None and spent["cost"] >= self.max_cost:
+            return f"the cost is {spent['cost']:.4f}, and max_cost is {self.max_cost:g}"
         if self.max_tokens is not None and _tokens(spent) >= self.max_tokens:
             return f"{_tokens(spent):,.0f} tokens are used, and max_tokens is {self.max_tokens:,}"
-        if self.is_capped and spent.get("calls") and not _tokens(spent):
+        if self.is_capped and spent["calls"] and not _tokens(spent):
             return "the model's server tells no numbers of tokens, so no cap on them can hold"
         if self.max_seconds is not None and seconds >= self.max_seconds:
             return f"{seconds:.0f} s have passed, and max_seconds is {self.max_seconds:g}"
@@ -101,14 +101,14 @@ class _RunLimits:
     def reason_to_wait(
         self,
         n_begun: int,  # episodes under way, and the one that may begin
-        spent: Mapping[str, float],  # usage of all episodes that are over
-        largest: Mapping[str, float],  # usage of the dearest episode so far
+        spent: Counter,  # usage of all episodes that are over
+        largest: Counter,  # usage of the dearest episode so far
     ) -> str:
         "Which cap might not hold if these episodes are as dear as the dearest so far, in words; '' if each will."
-        cost, tokens = largest.get("cost", 0), _tokens(largest)
-        if self.max_cost is not None and spent.get("cost", 0) + n_begun * cost > self.max_cost:
+        cost, tokens = largest["cost"], _tokens(largest)
+        if self.max_cost is not None and spent["cost"] + n_begun * cost > self.max_cost:
             return (
-                f"the cost is {spent.get('cost', 0):.4f}, an episode costs up to {cost:.4f}, "
+                f"the cost is {spent['cost']:.4f}, an episode costs up to {cost:.4f}, "
                 f"and max_cost is {self.max_cost:g}"
             )
         if self.max_tokens is not None and _tokens(spent) + n_begun * tokens > self.max_tokens:
@@ -123,12 +123,11 @@ _FIRST = 3  # episodes after which a guess gives way to what they took
 _GUESS = dict(calls=7, call=60, result=100)  # calls of an episode; tokens of a call and of a result
 
 # %% ../../nbs/evaluation/07_harness.ipynb #1eddb8e4
-def _prompt_chars(env: Any, policy: Any, planned: _PlannedEpisode) -> int:
-    "Characters of the first prompt of an episode; 0 if that can't be known."
+def _first_messages(env: Any, policy: Any, reset: Fields) -> list[Fields]:
+    "What a model would be sent first in an episode; nothing where that can't be known."
     if not isinstance(env, EpisodeEnv) or not hasattr(policy, "initial_messages"):
-        return 0
-    messages = policy.initial_messages(copy.copy(env).reset(**planned.reset))
-    return sum(len(m["content"]) for m in messages)
+        return []
+    return policy.initial_messages(copy.copy(env).reset(**reset))
 
 # %% ../../nbs/evaluation/07_harness.ipynb #247b5f24
 def _mean_usage(results: Iterable[EpisodeResult]) -> dict[str, float]:
@@ -150,7 +149,8 @@ def _guess_usage(
     if probe and not probe.message.get("tool_calls"):  # it will be nudged, and give up
         calls = min(calls, policy.nudges + 1)
         call = int(known.get("completion_tokens", call))
-    prompt = _prompt_chars(env, policy, planned) / 4 + known.get("prompt_tokens", 300)  # the tools
+    chars = sum(len(m["content"]) for m in _first_messages(env, policy, planned.reset))
+    prompt = chars / 4 + known.get("prompt_tokens", 300)  # the tools
     said = known.get("seconds", 0.0)
     tokens_in = calls * prompt + (call + result) * calls * (calls - 1) / 2
     return dict(prompt_tokens=tokens_in, completion_tokens=calls * call, seconds=calls * said)
@@ -213,7 +213,7 @@ class _GatedRun(Gate):
         self.todo = [planned for planned in plan if planned.episode_index not in done]
         self.results: dict[int, EpisodeResult] = {}
         self.spent: Counter = Counter()  # usage of all episodes of the log, crashed ones too
-        self.largest: dict[str, float] = {}  # usage of the dearest episode
+        self.largest: Counter = Counter()  # usage of the dearest episode
         self.n_correct = self.n_completed = 0
         self.crashed = self.permanent = 0  # episodes of this call; in a row for the last
         self.reason = ""  # why it is over before its time
@@ -243,8 +243,7 @@ class _GatedRun(Gate):
     def _add(self, result: EpisodeResult) -> None:
         self.results[result.episode_index] = result
         self.spent.update(result.usage)
-        for name, value in result.usage.items():
-            self.largest[name] = max(value, self.largest.get(name, 0))
+        self.largest |= Counter(result.usage)
         self.n_completed += result.error is None
         self.n_correct += result.correct
 
@@ -303,7 +302,7 @@ class _GatedRun(Gate):
         parts = [self.name]
         if self.n_completed:
             parts.append(f"{self.n_correct / self.n_completed:.1%} right")
-        if self.spent.get("cost"):
+        if self.spent["cost"]:
             parts.append(f"cost {self.spent['cost']:.4f}")
         if self.crashed:
             parts.append(f"{self.crashed} crashed")
@@ -369,19 +368,6 @@ def _describe_run(
         about["shard"] = list(shard)
     return about
 
-# %% ../../nbs/evaluation/07_harness.ipynb #9729725b
-def _check_batch(env: Any, policy: Any) -> None:
-    "Raise `ValueError` if episodes can't be played side by side."
-    if not hasattr(policy, "select_actions"):
-        name = type(policy).__name__
-        raise ValueError(
-            f"batch needs a policy with select_actions, which {name} lacks; leave batch out"
-        )
-    if not isinstance(env, EpisodeEnv):
-        raise ValueError(
-            "batch needs an environment in this process; on a server use an executor with threads"
-        )
-
 # %% ../../nbs/evaluation/07_harness.ipynb #a709eb67
 def _shard_of(plan: list[_PlannedEpisode], number: int, n: int) -> list[_PlannedEpisode]:
     "Every n-th episode of a plan; raises `ValueError` for a shard that can't be."
@@ -394,8 +380,6 @@ def _repeat(plan: Sequence[_PlannedEpisode], epochs: int, seed: int) -> list[_Pl
     "Each episode several times in a row, with other seeds; more episodes keep the indices of the first ones."
     if epochs < 1:
         raise ValueError(f"epochs is {epochs}; each question is played once at least")
-    if epochs == 1:
-        return list(plan)
     repeated = []
     for planned in plan:
         for epoch in range(epochs):
@@ -426,8 +410,15 @@ def _as_env(env: Any, policy: Any, batch: int) -> Any:
         env = EpisodeEnv(env)
     if hasattr(env, "as_episodes"):
         env = env.as_episodes()  # `SQLEnvironment`, or a connected client
-    if batch > 1:
-        _check_batch(env, policy)
+    if batch > 1 and not hasattr(policy, "select_actions"):
+        name = type(policy).__name__
+        raise ValueError(
+            f"batch needs a policy with select_actions, which {name} lacks; leave batch out"
+        )
+    if batch > 1 and not isinstance(env, EpisodeEnv):
+        raise ValueError(
+            "batch needs an environment in this process; on a server use an executor with threads"
+        )
     if hasattr(policy, "check_questions"):
         policy.check_questions(env.questions)
     return env
@@ -439,8 +430,8 @@ def _contents_of_today(env: Any, policy: Any, played: Trajectory) -> dict[str, s
     is_here = isinstance(env, EpisodeEnv)
     path = env.questions.databases[question.database_name] if is_here else None
     hashes = question_hashes(question, path)
-    if is_here and "prompt" in played.episode.hashes and hasattr(policy, "initial_messages"):
-        messages = policy.initial_messages(copy.copy(env).reset(**played.reset))
+    known = "prompt" in played.episode.hashes
+    if known and (messages := _first_messages(env, policy, played.reset)):
         hashes["prompt"] = content_hash(messages, tool_schemas(policy.actions))
     return hashes
 
@@ -537,5 +528,4 @@ def hack_floor(
         result = evaluate(env, hack, n_episodes, seed, progress=False, robust=robust)
         rate = result.robust_rate if robust else result.success_rate
         rates[hack.name] = 0.0 if rate != rate else rate  # nan: there was nothing to judge
-    best_first = sorted(rates, key=lambda name: -rates[name])
-    return {name: rates[name] for name in best_first}
+    return dict(sorted(rates.items(), key=lambda item: -item[1]))

@@ -263,8 +263,6 @@ def parse_line(line: bytes) -> Fields | None:
 def _read_lines(path: Path) -> tuple[Fields, list[Trajectory]]:
     "The header of a log, and its episodes, each try of one once; raises `ValueError` as `read_log` does."
     *lines, _half_a_line = path.read_bytes().split(b"\n")
-    if not lines:
-        raise ValueError(f"{path.name} is not a log of episodes: it has no line about the run.")
     headers: list[Fields] = []
     tries: list[Trajectory] = []
     for number, line in enumerate(lines, 1):
@@ -377,18 +375,15 @@ class EpisodeLog:
             self.spent.update(attempt.episode.usage)
         for trajectory in _last_tries(tries):
             result = trajectory.episode
-            if n is None or result.episode_index < n:
-                self._take(trajectory, result.episode_index)
-
-    def _take(self, trajectory: Trajectory, index: int) -> None:
-        "Put an episode to those that are done, crashed, or of changed content."
-        result = trajectory.episode
-        if result.error:
-            self.crashed[index] = result
-        elif changes := changed_contents(result.hashes, self._contents(trajectory)):
-            self.changed[index] = trajectory, changes
-        else:
-            self.done[index] = result
+            index = result.episode_index
+            if n is not None and index >= n:
+                continue
+            if result.error:
+                self.crashed[index] = result
+            elif changes := changed_contents(result.hashes, self._contents(trajectory)):
+                self.changed[index] = trajectory, changes
+            else:
+                self.done[index] = result
 
     def append(self, trajectory: Trajectory) -> None:
         "Write an episode; raises `OSError` without half a line of it, as on a full disk."
@@ -609,11 +604,6 @@ def rescore_trajectory(
     turns = [replace(turn, reward=r) for turn, r in zip(trajectory.turns, rewards)]
     return replace(new, turns=turns + trajectory.turns[len(turns) :]), "".join(went[:1])
 
-# %% ../../nbs/evaluation/04_logs.ipynb #c2b7d88f
-def _found(result: EpisodeResult) -> dict[str, bool | None]:
-    "What each judge found."
-    return {name: verdict.correct for name, verdict in result.verdicts.items()}
-
 # %% ../../nbs/evaluation/04_logs.ipynb #349a19ac
 @dataclass(frozen=True)
 class _Rescored:
@@ -657,19 +647,19 @@ def rescore_log(
         log=path.name, verify=old_verify, sql_env=sql_env.__version__, at=_time_stamp()
     )
     by_database = sorted(trajectories, key=lambda t: (t.episode.database, t.episode.gold))
-    made, differences, changed = {}, {}, []
+    made, differences, contents, changed = {}, {}, {}, []
     for old in by_database:
         question_id = old.reset.get("question_id", old.episode.question_id)
         refused = env.why_refused(questions.get(question_id))
         new, difference = rescore_trajectory(plain if refused else env, old)
-        made[id(old)], a, b = new, old.episode, new.episode
+        index, results = old.episode.episode_index, (old.episode, new.episode)
+        made[index] = new
         if difference:
-            differences[a.episode_index] = difference
-        if _found(a) != _found(b):
-            changed.append(a.episode_index)
-    new_trajectories = [made[id(t)] for t in trajectories]
-    contents = {}
-    for old, new in zip(trajectories, new_trajectories):
-        if names := changed_contents(old.episode.hashes, new.episode.hashes):
-            contents[old.episode.episode_index] = names
-    return _Rescored(graded, new_trajectories, tuple(sorted(changed)), differences, contents)
+            differences[index] = difference
+        if names := changed_contents(*(r.hashes for r in results)):
+            contents[index] = names
+        was, now = ({name: v.correct for name, v in r.verdicts.items()} for r in results)
+        if was != now:
+            changed.append(index)
+    again = [made[t.episode.episode_index] for t in trajectories]
+    return _Rescored(graded, again, tuple(sorted(changed)), differences, contents)

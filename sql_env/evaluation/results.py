@@ -10,8 +10,8 @@ __all__ = ['rate_interval', 'holm', 'pass_at_k', 'pass_hat_k', 'questions_needed
            'load_result', 'plot_success_rates']
 
 # %% ../../nbs/evaluation/06_results.ipynb #4bb7c8e7
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, zip_longest
 from math import ceil, comb
@@ -49,11 +49,14 @@ def _units(databases: Sequence[str], golds: Sequence[str]) -> Sequence[str]:
     return databases if len(set(databases)) > 1 else golds
 
 # %% ../../nbs/evaluation/06_results.ipynb #c954d1dc
-def _wilson_interval(rate: float, n: int, level: float = 0.95) -> tuple[float, float]:
+_UPPER = 0.975  # where an interval of 95 % ends
+
+
+def _wilson_interval(rate: float, n: int) -> tuple[float, float]:
     "Wilson's interval of a rate among `n` independent questions."
     from scipy.special import ndtri
 
-    z = float(ndtri((1 + level) / 2))
+    z = float(ndtri(_UPPER))
     middle, half = rate + z * z / (2 * n), z * (rate * (1 - rate) / n + z * z / (4 * n * n)) ** 0.5
     low, high = ((middle + side) / (1 + z * z / n) for side in (-half, half))
     return round(max(low, 0.0), 12), round(min(high, 1.0), 12)
@@ -63,9 +66,8 @@ def rate_interval(
     values: Sequence[float],  # 1 or 0 per episode
     databases: Sequence[str],  # the database of each
     golds: Sequence[str],  # the gold query of each, see `EpisodeResult.gold`
-    level: float = 0.95,
 ) -> tuple[float, float]:
-    "Student's t interval of a rate by database, on its log odds; by gold query if there is but one database."
+    "Student's t interval (95 %) of a rate by database, on its log odds; by gold query if there is but one database."
     if not len(values):
         return float("nan"), float("nan")
     from scipy.special import expit, logit, stdtrit
@@ -75,8 +77,8 @@ def rate_interval(
         return 0.0, 1.0  # one unit says nothing about others
     error, freedom = _standard_error(values, units) if 0 < rate < 1 else (0.0, 0)
     if error < 1e-9:
-        return _wilson_interval(rate, len(set(golds)), level)
-    margin = stdtrit(freedom, (1 + level) / 2) * error / (rate * (1 - rate))
+        return _wilson_interval(rate, len(set(golds)))
+    margin = stdtrit(freedom, _UPPER) * error / (rate * (1 - rate))
     low, high = expit(logit(rate) - margin), expit(logit(rate) + margin)
     return float(low), float(high)
 
@@ -94,9 +96,8 @@ def _paired_t(
     differences: Sequence[float],  # one per pair: 1, 0 or -1
     databases: Sequence[str],
     golds: Sequence[str],
-    level: float = 0.95,
 ) -> _Paired:
-    "Interval and p-value of a mean difference, by database; by gold query if there is but one database."
+    "Interval (95 %) and p-value of a mean difference, by database; by gold query if there is but one database."
     from scipy.special import stdtr, stdtrit
 
     units, mean = _units(databases, golds), sum(differences) / len(differences)
@@ -105,10 +106,10 @@ def _paired_t(
     error, freedom = _standard_error(differences, units)
     single, n = _standard_error(differences, golds)
     if single < 1e-9:  # all differ alike, or nowhere
-        spare = _wilson_interval(0, n + 1, level)[1]
+        spare = _wilson_interval(0, n + 1)[1]
         p = 1.0 if not mean else 2 * float(stdtr(n, -(n**0.5)))
         return _Paired(max(mean - spare, -1.0), min(mean + spare, 1.0), p, error)
-    t, t_single = (float(stdtrit(k, (1 + level) / 2)) for k in (freedom, n))
+    t, t_single = (float(stdtrit(k, _UPPER)) for k in (freedom, n))
     # a test against the error that there is if the mean is zero, turned into an interval
     margin = single * t_single / (1 - t_single**2 / n) ** 0.5 if t_single**2 < n else 2.0
     p = 2 * float(stdtr(n, -abs(mean) / (single**2 + mean**2 / n) ** 0.5))
@@ -224,8 +225,8 @@ class EvaluationResult:
 
     def rate(self, judge: str = "value") -> float:
         "Share of answers that a judge found right, nan if it could judge none; see `unjudged` for the others."
-        said = [e.verdict(judge) for e in self.completed]
-        return _mean(found is True for found in said) if set(said) - {None} else float("nan")
+        judged = any(e.verdict(judge) is not None for e in self.completed)
+        return self.bounds(judge)[0] if judged else float("nan")
 
     @property
     def success_rate(self) -> float:
@@ -252,20 +253,25 @@ class EvaluationResult:
         "Mean number of steps, the answer included."
         return _mean(e.steps for e in self.completed)
 
+    @property
+    def judges(self) -> list[str]:
+        "The judges that were asked, by name."
+        return list(dict.fromkeys(name for e in self.completed for name in e.verdicts))
+
+    def reasons(self, judge: str) -> Counter:
+        "The reasons of a judge's verdicts, and their counts."
+        return Counter(e.verdicts[judge].reason for e in self.completed if judge in e.verdicts)
+
     def unjudged(self, judge: str = "robust") -> Counter:
         "Why completed episodes have no verdict of a judge: reason and count, '' if it was not asked."
         done = [e for e in self.completed if e.verdict(judge) is None]
         return Counter(e.verdicts[judge].reason if judge in e.verdicts else "" for e in done)
 
-    def interval(
-        self,
-        level: float = 0.95,
-        value: Callable[[EpisodeResult], float] = lambda e: e.correct,  # whose mean it is of
-    ) -> tuple[float, float]:
+    def interval(self) -> tuple[float, float]:
         "Interval of the success rate by database, see `rate_interval`."
         done = self.completed
-        values = [float(value(e)) for e in done]
-        return rate_interval(values, [e.database for e in done], [e.gold for e in done], level)
+        units = [e.database for e in done], [e.gold for e in done]
+        return rate_interval([e.correct for e in done], *units)
 
     def bounds(self, judge: str) -> tuple[float, float]:
         "Share of answers that a judge found right, and of those that it did not find wrong: the truth lies between."
@@ -309,21 +315,19 @@ class EvaluationResult:
         "One row per episode, as a pandas DataFrame, with a column for what each judge found."
         import pandas as pd
 
-        judges = dict.fromkeys(name for e in self.episodes for name in e.verdicts)
-        rows = []
+        rows, judges = [], [name for name in self.judges if name != "value"]
         for e in self.episodes:
             found = dict(correct=e.correct, reason=e.reason)
-            found |= {name: e.verdict(name) for name in judges if name != "value"}
+            found |= {name: e.verdict(name) for name in judges}
             rows.append({n: x for n, x in vars(e).items() if n != "verdicts"} | found)
         return pd.DataFrame(rows)
 
     def by(self, name: str):
         "Rate, interval and number of episodes for each value of a field of the episodes, as a pandas DataFrame."
         import pandas as pd
+        from fastcore.basics import groupby
 
-        groups: dict[str, list[EpisodeResult]] = defaultdict(list)
-        for e in self.completed:
-            groups[getattr(e, name)].append(e)
+        groups = groupby(self.completed, name)
         parts = [EvaluationResult(self.policy, groups[key]) for key in sorted(groups)]
         rows = [[p.success_rate, *p.interval(), p.n_episodes, p.avg_steps] for p in parts]
         columns = ["success", "low", "high", "episodes", "steps"]
@@ -372,11 +376,6 @@ def _conversations(result: EvaluationResult) -> Fields:
 def summary(result: EvaluationResult) -> Fields:
     "The figures of a result for JSON, which has no nan but None."
     low, high = result.interval()
-    judges = dict.fromkeys(name for e in result.completed for name in e.verdicts)
-    reasons = {
-        judge: Counter(e.verdicts[judge].reason for e in result.completed if judge in e.verdicts)
-        for judge in judges
-    }
     numbers = dict(
         success_rate=result.success_rate,
         low=low,
@@ -385,7 +384,7 @@ def summary(result: EvaluationResult) -> Fields:
         robust_rate=result.robust_rate,
         not_judged=dict(result.unjudged()),
         n_not_judged=result.unjudged().total(),
-        verdicts={judge: dict(found) for judge, found in reasons.items()},
+        verdicts={judge: dict(result.reasons(judge)) for judge in result.judges},
         blame=dict(result.blame),
         blame_low=result.blame_bounds[0],
         blame_high=result.blame_bounds[1],
@@ -450,14 +449,11 @@ class Comparison:
                 "no pair differs; the interval is what so many gold queries leave possible (Wilson's)"
             )
         elif self.n_needed:
-            shown = (
-                "questions of one database don't"
-                if self.n_databases == 1
-                else f"{self.n_databases} databases don't"
-            )
-            unit = "questions" if self.n_databases == 1 else "databases"
+            unit, shown = "databases", f"{self.n_databases} databases"
+            if self.n_databases == 1:
+                unit, shown = "questions", "questions of one database"
             notes.append(
-                f"{shown} tell this difference from chance; about {self.n_needed:,} {unit} like these would, "
+                f"{shown} don't tell this difference from chance; about {self.n_needed:,} {unit} like these would, "
                 "if it is as large as it looks (see questions_needed)"
             )
         elif self.n_databases == 1:
@@ -531,7 +527,7 @@ def compare(
     differences = [y - x for x, y in zip(before, after)]
     databases, golds = [y.database for _, y in pairs], [y.gold for _, y in pairs]
     paired, difference = _paired_t(differences, databases, golds), _mean(differences)
-    n_units = len(set(databases)) if len(set(databases)) > 1 else len(set(golds))
+    n_units = len(set(_units(databases, golds)))
     is_open = bool(difference) and paired.low <= 0 <= paired.high
     ids = [y.question_id for _, y in pairs]
     return Comparison(
@@ -561,11 +557,10 @@ def compare_all(results: Sequence[EvaluationResult], by: str = "correct") -> lis
 def pass_rates(result: EvaluationResult, ks: Sequence[int] = (1,), by: str = "correct"):
     "Means of pass@k and pass^k over the questions of a result, as a pandas DataFrame with one row per k."
     import pandas as pd
+    from fastcore.basics import groupby
 
-    tries: dict[str, list[bool]] = defaultdict(list)
-    for e in result.completed:
-        if (right := _found(e, by)) is not None:
-            tries[e.question_id].append(right)
+    judged = [e for e in result.completed if _found(e, by) is not None]
+    tries = groupby(judged, "question_id", lambda e: _found(e, by))
     rates = (pass_at_k, pass_hat_k)
     rows = [[_mean(rate(len(t), sum(t), k) for t in tries.values()) for rate in rates] for k in ks]
     return pd.DataFrame(rows, pd.Index(ks, name="k"), ["pass@k", "pass^k"]).round(4)
@@ -649,8 +644,8 @@ def _robust_text(result: EvaluationResult) -> str:
 # %% ../../nbs/evaluation/06_results.ipynb #f2fb6541
 def _judge_text(result: EvaluationResult, judge: str) -> str:
     "How often a judge gave which reason, and between what the truth lies."
-    said = Counter(e.verdicts[judge].reason for e in result.completed if judge in e.verdicts)
-    shares = ", ".join(f"{rate_text(n / result.n_completed)} {r}" for r, n in said.most_common())
+    said = result.reasons(judge).most_common()
+    shares = ", ".join(f"{rate_text(n / result.n_completed)} {r}" for r, n in said)
     low, high = map(rate_text, result.bounds(judge))
     return f"{judge}: {shares}" + (f"; between {low} and {high} are right" if low != high else "")
 
@@ -666,27 +661,30 @@ no_call: messages without a call
 malformed: malformed calls
 """)
 
+# %% ../../nbs/evaluation/06_results.ipynb #7c1e90a4
+def _usage_figures(result: EvaluationResult) -> dict[str, str]:
+    "What a language model used, written, by what it is; empty for other policies."
+    usage, always = result.usage, ("prompt_tokens", "completion_tokens")
+    if not (calls := usage.get("calls", 0)):
+        return {}
+    figures = {
+        label: f"{usage.get(name, 0):,.0f}"
+        for name, label in _USAGE_LABELS.items()
+        if usage.get(name) or name in always
+    }
+    return figures | {"s per call": f"{usage.get('seconds', 0) / calls:.2f}"}
+
 # %% ../../nbs/evaluation/06_results.ipynb #30577104
 def _usage_text(result: EvaluationResult) -> str:
-    usage = result.usage
-    calls = usage.get("calls", 0)
-    if not calls:
-        return ""
-    parts = []
-    for name, label in _USAGE_LABELS.items():
-        count = usage.get(name, 0)
-        if count or name in ("prompt_tokens", "completion_tokens"):
-            parts.append(f"{count:,.0f} {label}")
-    parts.append(f"{usage.get('seconds', 0) / calls:.2f} s per call")
-    if usage.get("cost"):
-        parts.append(f"cost {usage['cost']:.4f}")
+    parts = [f"{figure} {label}" for label, figure in _usage_figures(result).items()]
+    if cost := result.usage.get("cost"):
+        parts.append(f"cost {cost:.4f}")
     return ", ".join(parts)
 
 # %% ../../nbs/evaluation/06_results.ipynb #c9c0f066
 def result_texts(result: EvaluationResult) -> dict[str, str]:
     "What must be known beside the rates of a result, in words, by what it is about; only what there is to say."
-    known = ("value", "robust")
-    others = dict.fromkeys(n for e in result.completed for n in e.verdicts if n not in known)
+    others = [judge for judge in result.judges if judge not in ("value", "robust")]
     channel = result.settings.get("channel") or {}
     texts = dict(
         channel=channel_text(channel and {**channel, "seconds": None}),

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice, repeat
 from random import Random
 from typing import Any, NamedTuple
@@ -333,16 +334,15 @@ def _chunks(
 ) -> list[list[_PlannedEpisode]]:
     "The plan in parts that workers play."
     size = getattr(policy, "chunk_size", None)
+    keys = {q.question_id: (q.database_name, q.gold_sql) for q in env.questions}
     if size is None:
         size = max(1, min(50, len(plan) // 16))
-        keys = {q.question_id: (q.database_name, q.gold_sql) for q in env.questions}
         plan = sorted(plan, key=lambda p: keys[p.reset["question_id"]])
     size = max(batch, size)
     chunks = [list(plan[i : i + size]) for i in range(0, len(plan), size)]
     if size == 1 or not chunks:
         return chunks
-    names = {q.question_id: q.database_name for q in env.questions}
-    return _interleaved(chunks, lambda c: names[c[0].reset["question_id"]], Random(len(chunks)))
+    return _interleaved(chunks, lambda c: keys[c[0].reset["question_id"]][0], Random(len(chunks)))
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #44720536
 def _play_chunk(rollouts: _Rollouts, chunk: Sequence[_PlannedEpisode]) -> list[Trajectory]:
@@ -538,24 +538,14 @@ def _grow(
             break
     return [root.node for root in roots]
 
-# %% ../../nbs/evaluation/05_rollouts.ipynb #72f735bc
-class _TreePlan(NamedTuple):
-    "What a worker grows trees with."
-
-    rollouts: _Rollouts
-    widths: Sequence[int]
-
-# %% ../../nbs/evaluation/05_rollouts.ipynb #c7e7fb50
-def _check_plan(plan: _TreePlan) -> None:
-    "Raise `WorkerError` if a worker lacks a database."
-    _check_databases(plan.rollouts)
-
 # %% ../../nbs/evaluation/05_rollouts.ipynb #f619042a
-def _grow_piece(plan: _TreePlan, piece: Sequence[tuple[int, dict, int]]) -> list[TreeNode]:
+def _grow_piece(
+    rollouts: _Rollouts, piece: Sequence[tuple[int, dict, int]], widths: Sequence[int]
+) -> list[TreeNode]:
     "In a worker: trees from the states of sessions."
-    env = copy.copy(plan.rollouts.env)
+    env = copy.copy(rollouts.env)
     sessions = [Session.resume(env, state) for _, state, _ in piece]
-    return _grow(sessions, plan.rollouts.policy, plan.widths, [seed for *_, seed in piece])
+    return _grow(sessions, rollouts.policy, widths, [seed for *_, seed in piece])
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #fe45b20e
 _MOST_LEAVES = 4096
@@ -610,12 +600,11 @@ def _grow_in_workers(
     env = sessions[0].env if sessions else None
     rollouts = _Rollouts(env, policy, contents=_database_contents(env, plan, executor))
     found: dict[int, TreeNode] = {}
-    for done in _run_pieces(
-        executor, _grow_piece, _TreePlan(rollouts, widths), pieces, _check_plan
-    ):
-        if done.error is not None:
-            raise done.error
-        found |= {job[0]: root for job, root in zip(done.piece, done.result)}
+    grow = partial(_grow_piece, widths=widths)
+    for piece, result, error in _run_pieces(executor, grow, rollouts, pieces, _check_databases):
+        if error is not None:
+            raise error
+        found |= {job[0]: root for job, root in zip(piece, result)}
     return [found[i] for i in range(len(sessions))]
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #70daf159

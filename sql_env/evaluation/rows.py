@@ -401,7 +401,10 @@ def answer_query(trajectory: Trajectory) -> str:
 
 # %% ../../nbs/evaluation/03_rows.ipynb #279bd135
 _BY_REASON = dict(columns="wrong_columns", order="wrong_order", undisclosed="wrong_answer")
-_OF_TASKS = dict(
+_KNOWN = dict(
+    abstained="abstained",
+    not_answerable="unanswerable",
+    unreadable="format",
     missing="missing_changes",
     wrong="wrong_changes",
     collateral="collateral",
@@ -445,16 +448,10 @@ def classify_failure(
         return ""
     if result.turns_correct:
         trajectory = _first_wrong(trajectory)
-    if result.reason == "abstained":
-        return "abstained"
-    if result.reason == "not_answerable":
-        return "unanswerable"
     if result.reason in ("", "no_answer"):
         return _without_answer(trajectory)
-    if result.reason == "unreadable":
-        return "format"
-    if result.reason in _OF_TASKS:
-        return _OF_TASKS[result.reason]
+    if result.reason in _KNOWN:
+        return _KNOWN[result.reason]
     if not (sql := answer_query(trajectory)):
         return "ungrounded"
     answers = [t.action.argument for t in trajectory.turns if t.action.action_type == "ANSWER"]

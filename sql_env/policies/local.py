@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from inspect import signature
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -332,6 +332,15 @@ def _shared_length(a: Sequence[int], b: Sequence[int]) -> int:
         return n
     return next(i for i in range(n) if a[i] != b[i])
 
+# %% ../../nbs/policies/05_local.ipynb #5ha7edb1
+_WORTH_READING = 64  # tokens that are read alone for several conversations
+
+# %% ../../nbs/policies/05_local.ipynb #5ha7edb2
+def _shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    "What two or more prompts begin with, the shortest first."
+    ordered = sorted(map(tuple, prompts))
+    return sorted({a[: _shared_length(a, b)] for a, b in pairwise(ordered)}, key=len)
+
 # %% ../../nbs/policies/05_local.ipynb #89aebf0f
 class CachedWriter:
     "Writes turn after turn of many conversations, and remembers what it has read."
@@ -365,11 +374,17 @@ class CachedWriter:
         "What follows each prompt, without the end, and how many of the prompt's tokens were remembered."
         import torch
 
-        started = [self._recall(prompt) for prompt in prompts]
         draw = torch.Generator(self.model.device).manual_seed(seed)
         was_training = self.model.training
         self.model.eval()
         with torch.inference_mode():
+            for beginning in _shared_beginnings(prompts):
+                read = self._recall(beginning)
+                if len(beginning) - len(read.tokens) >= _WORTH_READING:
+                    self._write([read], [beginning], 1, 0, None)
+            started = [self._recall(prompt) for prompt in prompts]
+            for read in started:
+                self._known.pop(read.tokens, None)  # it is replaced by its continuation
             written = self._write(started, prompts, max_new_tokens, temperature, draw)
         self.model.train(was_training)
         while sum(map(len, self._known)) > self.most and len(self._known) > 1:
@@ -384,10 +399,7 @@ class CachedWriter:
                 n, best = shared, tokens
         if best is None:
             return _Read()
-        known = self._known[best]
-        if n == len(best):
-            del self._known[best]  # it is replaced by its continuation
-        return _Read(best[:n], [(k[:, :n], v[:, :n]) for k, v in known.layers])
+        return _Read(best[:n], [(k[:, :n], v[:, :n]) for k, v in self._known[best].layers])
 
     def _start(self, started: Sequence[_Read], width: int) -> Any:
         "The cache of a batch whose rows have read different lengths, padded on the left."

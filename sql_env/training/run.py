@@ -94,7 +94,9 @@ class Run:
         "Write down what is trained here; raises `ValueError` if it is something else already."
         path = self.folder / "recipe.json"
         about = dict(recipe=describe_recipe(self.recipe), seed=self.seed)
-        if path.exists():
+        if path.exists() and any(
+            p != path for p in self.folder.iterdir()
+        ):  # it was more than begun
             old = json.loads(path.read_text(encoding="utf-8"))
             changed = [k for k, v in about["recipe"].items() if v != old["recipe"].get(k)]
             if old["seed"] != self.seed:

@@ -350,21 +350,17 @@ _WITHOUT_DETAIL = dict(
     not_answerable="the database can't answer the question, so no answer is right",
 )
 
-# %% ../../nbs/view/02_episode.ipynb #bc963445
-def _explain(verdict: Verdict) -> str:
-    "The reason of a verdict as a sentence."
-    text = verdict.detail or _WITHOUT_DETAIL.get(verdict.reason, verdict.reason.replace("_", " "))
-    end = "" if text.endswith(".") else "."
-    return text[:1].upper() + text[1:600] + end
-
 # %% ../../nbs/view/02_episode.ipynb #23ba0b61
 def _verdict_text(outcome: Outcome) -> str:
     "Why an answer is right or wrong, in a sentence."
-    if not outcome.verdict:
-        return _explain(outcome.verdict)
+    verdict = outcome.verdict
+    if not verdict:
+        reason = verdict.reason.replace("_", " ")
+        text = verdict.detail or _WITHOUT_DETAIL.get(verdict.reason, reason)
+        return text[:1].upper() + text[1:600] + "." * (not text.endswith("."))
     if outcome.is_task:
         return "The rows are as they should be."
-    if outcome.verdict.reason == "abstained":
+    if verdict.reason == "abstained":
         return "The database can't answer the question, and the reason names what is missing."
     if outcome.grounded:
         return "Its values were seen in a result."
@@ -698,12 +694,6 @@ def view_logged(
         failure=FAILURES.get(failure, ""),
     )
 
-# %% ../../nbs/view/02_episode.ipynb #e5dc3752
-def _find_question(questions: QuestionSet | None, question_id: str) -> Question | None:
-    "A question by its id, also one in quarantine; None if it is not there."
-    known = [*questions, *questions.quarantined] if questions is not None else []
-    return next((q for q in known if q.question_id == question_id), None)
-
 # %% ../../nbs/view/02_episode.ipynb #e7abbd11
 def _replay(
     trajectory: Trajectory, question: Question, questions: QuestionSet, budget: int, about: Mapping
@@ -738,7 +728,9 @@ def view_trajectory(
 ) -> EpisodeView:
     "The view of a recorded episode, which is played again if its question is there; says what is another today."
     logged = view_logged(trajectory, about)
-    question = _find_question(questions, trajectory.episode.question_id)
+    known = [*questions, *questions.quarantined] if questions is not None else []
+    asked = trajectory.episode.question_id
+    question = next((q for q in known if q.question_id == asked), None)
     if questions is None or question is None:
         return logged
     budget = int((about or {}).get("budget", 15)) if question.follow_ups else logged.budget

@@ -59,17 +59,13 @@ def _find_questions(
 ) -> list[Question]:
     "Questions of a split and a difficulty (`any` for all) whose id or text contains each of some words."
     words = search.lower().split()
-    found = []
-    for question in questions:
-        text = f"{question.question_id} {question.question_text}".lower()
-        in_split = split in ("any", question.split)
-        if (
-            in_split
-            and difficulty in ("any", question.difficulty)
-            and all(word in text for word in words)
-        ):
-            found.append(question)
-    return found
+
+    def fits(q: Question) -> bool:
+        text = f"{q.question_id} {q.question_text}".lower()
+        is_there = split in ("any", q.split) and difficulty in ("any", q.difficulty)
+        return is_there and all(word in text for word in words)
+
+    return list(filter(fits, questions))
 
 # %% ../../nbs/view/08_explorer.ipynb #1546356e
 _MAX_OFFERED = 400  # questions in the menu
@@ -85,11 +81,11 @@ class _QuestionPicker:
         questions: QuestionSet,
         source: str = "",  # name of their source
         path: str | Path | None = None,  # of the source, if it needs one
-        on_choose: Callable[[], Any] | None = None,
     ):
         import ipywidgets as w
 
-        self.questions, self.on_choose = questions, None
+        self.questions = questions
+        self.on_choose: Callable[[], Any] = lambda: None
         own = [] if source in SOURCES else [source or questions.name]
         options: Fields = dict(
             layout=w.Layout(flex="1 1 170px", width="auto", min_width="0"),
@@ -119,7 +115,6 @@ class _QuestionPicker:
         for control in (self.split, self.difficulty, self.search):
             control.observe(lambda _: self.narrow(), "value")
         self.question.observe(self._question_changed, "value")
-        self.on_choose = on_choose  # from now on
 
     _ipython_display_ = _display_box
 
@@ -178,7 +173,7 @@ class _QuestionPicker:
             self.open()
 
     def _question_changed(self, _: Any) -> None:
-        if self.on_choose and self.question.value:
+        if self.question.value:
             self.on_choose()
 
 # %% ../../nbs/view/08_explorer.ipynb #4991df9b

@@ -41,15 +41,6 @@ class _ResultTable(NamedTuple):
     rows: list[list[str]]
     note: str
 
-# %% ../../nbs/view/01_html.ipynb #c000cb67
-def _take_notes(lines: list[str]) -> str:
-    "Remove the notes at the end of a result from its lines; return them as one text."
-    notes: list[str] = []
-    while len(lines) > 1 and (found := _NOTE.fullmatch(lines[-1])):
-        notes.insert(0, found[1])
-        lines.pop()
-    return ", ".join(notes)
-
 # %% ../../nbs/view/01_html.ipynb #f1928540
 def _count_rows(n: int) -> str:
     "`1 row`, `2 rows`."
@@ -58,8 +49,10 @@ def _count_rows(n: int) -> str:
 # %% ../../nbs/view/01_html.ipynb #fc407929
 def _parse_result_table(text: str) -> _ResultTable | None:
     "Columns, rows and note of a result as an agent reads it; None if the text is no table."
-    lines = text.split("\n")
-    note = _take_notes(lines)
+    lines, notes = text.split("\n"), list[str]()
+    while len(lines) > 1 and (found := _NOTE.fullmatch(lines[-1])):
+        notes.insert(0, found[1])
+        lines.pop()
     columns = _CELL.findall(lines[0])
     if lines[1:] == ["(no rows)"]:
         return _ResultTable(columns, [], "no rows")
@@ -67,16 +60,12 @@ def _parse_result_table(text: str) -> _ResultTable | None:
     for line, row in zip(lines, [columns, *rows]):
         if " | ".join(row) != line or len(row) != len(columns):
             return None
-    return _ResultTable(columns, rows, note or _count_rows(len(rows)))
+    return _ResultTable(columns, rows, ", ".join(notes) or _count_rows(len(rows)))
 
 # %% ../../nbs/view/01_html.ipynb #8e9900cf
 def _scroll_box(inside: Any, label: str, cls: str = "sx-scroll") -> FT:
     "A box that scrolls, with mouse or keyboard; `label` is what a screen reader says."
     return element("div", inside, cls=cls, tabindex="0", role="region", aria_label=label)
-
-# %% ../../nbs/view/01_html.ipynb #dba95d20
-def _column_class(values: Sequence[str]) -> str:
-    return "sx-num" * (bool(values) and all(map(_NUMBER.fullmatch, values)))
 
 # %% ../../nbs/view/01_html.ipynb #8c9e3d6e
 def _cell_html(value: str, column_class: str) -> Safe:
@@ -99,7 +88,8 @@ def _table_html(
 ) -> FT:
     "A table that scrolls in its own box, numbers on the right, `marked` rows highlighted."
     marked = set(marked)
-    classes = [_column_class([row[i] for row in rows]) for i in range(len(columns))]
+    numeric = [all(map(_NUMBER.fullmatch, values)) for values in zip(*rows)]
+    classes = ["sx-num" * is_number for is_number in numeric] or [""] * len(columns)
     head = [element("th", name, scope="col", cls=cls) for name, cls in zip(columns, classes)]
     body = []
     for i, row in enumerate(rows):

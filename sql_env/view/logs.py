@@ -106,18 +106,16 @@ class JsonlLog:
                 self.headers.append(values)
                 self._other = self._other or run_difference(self.headers[0], values)
             elif self.headers:
-                self._add(Trajectory.from_dict(values).episode)
+                result = Trajectory.from_dict(values).episode
+                place = self._place_of.setdefault(result.episode_index, len(self._results))
+                if place == len(self._results) or takes_place(self._results[place], result):
+                    self._results[place : place + 1] = [result]
+                    self._places[place : place + 1] = [self._end]
             else:
                 self._is_foreign = True
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self.unreadable += bool(self.headers)
             self._is_foreign = not self.headers
-
-    def _add(self, result: EpisodeResult) -> None:
-        place = self._place_of.setdefault(result.episode_index, len(self._results))
-        if place == len(self._results) or takes_place(self._results[place], result):
-            self._results[place : place + 1] = [result]
-            self._places[place : place + 1] = [self._end]
 
     @property
     def episodes(self) -> list[EpisodeResult]:
@@ -161,20 +159,15 @@ class RunReader:
         self._logs: dict[Path, JsonlLog] = {}
         self._failed: dict[Path, str] = {}  # why a file can't be read
 
-    def _files(self) -> list[Path]:
-        "The files that may be logs, those of a folder in the order of their names."
-        found: list[Path] = []
+    def update(self) -> bool:
+        "Take in new logs, those of a folder by name, and what was written since; whether anything changed."
+        changed, files = False, list[Path]()
         for path in self.paths:
             if path.is_dir():
-                found += sorted(p for ext in ("*.jsonl", "*.eval") for p in path.rglob(ext))
+                files += sorted(p for ext in ("*.jsonl", "*.eval") for p in path.rglob(ext))
             elif path.exists():
-                found.append(path)
-        return found
-
-    def update(self) -> bool:
-        "Take in new logs and what was written since; whether anything changed."
-        changed = False
-        for path in self._files():
+                files.append(path)
+        for path in files:
             if path not in self._logs:
                 self._logs[path] = JsonlLog(path)
                 changed = True

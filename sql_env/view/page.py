@@ -11,7 +11,7 @@ __all__ = ['part_html', 'question_html', 'episode_view_html', 'security_policy',
 # %% ../../nbs/view/04_page.ipynb #733e8f52
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import groupby
@@ -92,17 +92,12 @@ def _parts_html(parts: Iterable[Part]) -> list[FT]:
         shown += [element("div", *made, cls="sx-two")] if is_pair else made
     return shown
 
-# %% ../../nbs/view/04_page.ipynb #9e4d1d0f
-def _table_keys(tables: Sequence[TableInfo]) -> set[str]:
-    "Names of tables in lower case, as the functions below identify them."
-    return {table.name.lower() for table in tables}
-
 # %% ../../nbs/view/04_page.ipynb #97f9131f
 def _discovered_tables(view: EpisodeView) -> dict[str, int]:
     "The step at which each table was discovered, by its name in lower case."
     known: dict[str, int] = {}
     if view.schema_level in ("columns", "full"):
-        known = dict.fromkeys(_table_keys(view.tables), 0)
+        known = {table.name.lower(): 0 for table in view.tables}
     for step, turn in enumerate(view.turns, 1):
         if not _reads_sql(turn):
             for name in touched_tables(view, turn):
@@ -210,33 +205,23 @@ def _measure(table: TableInfo) -> _TableBox:
     widths.append(len(_shorten_name(table.name, 20)) * 8.2 + 22)
     return _TableBox(table, 0, 0, int(min(max(widths), 232)), len(columns))
 
-# %% ../../nbs/view/04_page.ipynb #a61e8ca6
-def _stack(layer: Sequence[_TableBox], limit: int, gap: int) -> list[list[_TableBox]]:
-    "A layer cut into stacks that are at most `limit` high."
-    stacks: list[list[_TableBox]] = []
-    height = 0
-    for box in layer:
-        if not stacks or height + box.height > limit:
-            stacks.append([])
-            height = 0
-        stacks[-1].append(box)
-        height += box.height + gap
-    return stacks
-
 # %% ../../nbs/view/04_page.ipynb #227be703
-def _layout_tables(tables: Sequence[TableInfo], gap: int = 16, aisle: int = 44) -> list[_TableBox]:
+_GAP, _AISLE = 16, 44  # between boxes of a stack, and between stacks
+
+
+def _layout_tables(tables: Sequence[TableInfo]) -> list[_TableBox]:
     "Boxes of all tables, layer by layer, in stacks of about the same height; none overlap."
     layers = [[_measure(table) for table in layer] for layer in _layer_tables(tables)]
-    heights = [box.height for layer in layers for box in layer]
-    limit = max([440, *heights])
+    limit = max([440, *(box.height for layer in layers for box in layer)])
     placed, x = list[_TableBox](), 1
     for layer in layers:
-        for stack in _stack(layer, limit, gap):
-            y = 1
-            for box in stack:
-                placed.append(replace(box, x=x, y=y))
-                y += box.height + gap
-            x += max(box.width for box in stack) + aisle
+        y, width = 1, 0
+        for box in layer:
+            if y + box.height > limit + 1:  # another stack
+                x, y, width = x + width + _AISLE, 1, 0
+            placed.append(replace(box, x=x, y=y))
+            y, width = y + box.height + _GAP, max(width, box.width)
+        x += width + _AISLE
     return placed
 
 # %% ../../nbs/view/04_page.ipynb #c8f5d429
@@ -250,24 +235,13 @@ class _TableState:
     known_at: str  # step, or '' if it is never discovered
     touched_at: str  # steps, separated by spaces
 
-    @property
-    def seen(self) -> bool:
-        "Whether it is known or touched at some step."
-        return bool(self.known_at or self.touched_at)
-
-    @property
-    def cls(self) -> str:
-        "The classes of its box."
-        classes = ["sx-on" if self.is_known else "", "sx-touch" if self.is_touched else ""]
-        return " ".join(filter(None, classes))
-
 # %% ../../nbs/view/04_page.ipynb #f0bd5dff
 def _table_states(view: EpisodeView, step: int | None) -> dict[str, _TableState]:
     "The state of each table, by its name in lower case; without a step nothing is known yet."
     known = _discovered_tables(view)
     touched = [touched_tables(view, turn) for turn in view.turns]
     states = {}
-    for name in _table_keys(view.tables):
+    for name in (table.name.lower() for table in view.tables):
         known_at = known.get(name)
         touched_at = [i for i, names in enumerate(touched, 1) if name in names]
         is_known = step is not None and known_at is not None and known_at <= step
@@ -281,22 +255,16 @@ def _table_states(view: EpisodeView, step: int | None) -> dict[str, _TableState]
     return states
 
 # %% ../../nbs/view/04_page.ipynb #04b25bfb
-def _column_parts(box: _TableBox, line: int, column: Column) -> list[FT]:
-    "Name and key of a column."
-    y = box.y + _HEAD_HEIGHT + _LINE_HEIGHT * line
-    parts = [element("text", _shorten_name(column.name), x=box.x + 10, y=y + 13)]
-    key = "PK" if column.primary_key else "FK" if column.references else ""
-    if key:
+def _column_svg(box: _TableBox, line: int, column: Column, is_hidden: bool) -> list[FT]:
+    "Name and key of a column; a bar in its place while nobody has seen it."
+    x, y = box.x + 10, box.y + _HEAD_HEIGHT + _LINE_HEIGHT * line
+    if is_hidden:
+        width = 30 + 37 * line % 41
+        return [element("rect", cls="sx-bar", x=x, y=y + 6, width=width, height=7, rx=3)]
+    parts = [element("text", _shorten_name(column.name), x=x, y=y + 13)]
+    if key := "PK" if column.primary_key else "FK" if column.references else "":
         parts.append(element("text", key, cls="sx-mark", x=box.right - 8, y=y + 12))
     return parts
-
-# %% ../../nbs/view/04_page.ipynb #553a889c
-def _hidden_column(box: _TableBox, line: int) -> FT:
-    "A bar in place of a column that nobody has seen."
-    y = box.y + _HEAD_HEIGHT + _LINE_HEIGHT * line + 6
-    return element(
-        "rect", cls="sx-bar", x=box.x + 10, y=y, width=30 + 37 * line % 41, height=7, rx=3
-    )
 
 # %% ../../nbs/view/04_page.ipynb #a7fa7c45
 def _box_svg(box: _TableBox, state: _TableState, names_are_known: bool) -> FT:
@@ -312,17 +280,15 @@ def _box_svg(box: _TableBox, state: _TableState, names_are_known: bool) -> FT:
     if not state.is_hidden:
         parts.insert(0, element("title", format_value(box.table.name, 200)))
     for line, column in enumerate(box.table.columns[: box.n_columns]):
-        if state.is_hidden:
-            parts.append(_hidden_column(box, line))
-        else:
-            parts += _column_parts(box, line, column)
+        parts += _column_svg(box, line, column, state.is_hidden)
     if box.left_out:
         below = y + _HEAD_HEIGHT + _LINE_HEIGHT * box.n_columns + 13
         parts.append(element("text", f"and {box.left_out} more", x=x + 10, y=below))
+    marks = ["sx-on"] * state.is_known + ["sx-touch"] * state.is_touched
     return element(
         "g",
         *parts,
-        cls=f"sx-table {state.cls}".strip(),
+        cls=" ".join(["sx-table", *marks]),
         data_table=box.key if is_named else None,
         data_at=state.known_at,
         data_touch=state.touched_at,
@@ -403,31 +369,25 @@ def _signed_html(x: float, digits: int = 2) -> FT:
     cls = "sx-up" if x > 0.004 else "sx-down" if x < -0.004 else ""
     return element("span", _signed(x, digits) if x else "0", cls=cls)
 
-# %% ../../nbs/view/04_page.ipynb #f2d17798
-def _status_html(view: EpisodeView, i: int, step: _Step) -> FT:
-    "Budget and return after step `i`."
-    marks = [element("i", cls="sx-used" if n < i else "") for n in range(min(view.budget, 60))]
-    parts = [element("span", *marks, cls="sx-pips", aria_hidden="true"), element("span", step.left)]
-    if view.show_rewards:
-        parts.append(element("span", "return ", _signed_html(step.total), cls="sx-return"))
-    return element("div", *parts, cls="sx-status")
-
-# %% ../../nbs/view/04_page.ipynb #d8f4b5b1
-def _reward_html(reward: Mapping[str, float]) -> FT:
-    "The named parts of a turn's reward."
-    parts = [element("li", f"{name} ", _signed_html(x, 3)) for name, x in reward.items()]
-    nothing = [element("li", "reward 0")]
-    return element("ul", *(parts or nothing), cls="sx-pay", aria_label="reward of this step")
-
 # %% ../../nbs/view/04_page.ipynb #c89a5aef
 def _step_html(
     view: EpisodeView, i: int, step: _Step, hidden: bool = False, errors: bool = True
 ) -> FT:
-    "The panel of step `i`."
+    "The panel of step `i`: budget and return after it, what was done, what came of it, and its reward."
+    marks = [element("i", cls="sx-used" if n < i else "") for n in range(min(view.budget, 60))]
+    status = [
+        element("span", *marks, cls="sx-pips", aria_hidden="true"),
+        element("span", step.left),
+    ]
+    if view.show_rewards:
+        status.append(element("span", "return ", _signed_html(step.total), cls="sx-return"))
     act = [part_html(Part("act", step.argument, step.verb))] if i else []
     shown = [part for part in step.parts if errors or part.kind != "error"]
-    reward = [] if step.reward is None else [_reward_html(step.reward)]
-    inside = [_status_html(view, i, step), *act, *_parts_html(shown), *reward]
+    inside = [element("div", *status, cls="sx-status"), *act, *_parts_html(shown)]
+    if step.reward is not None:
+        paid = [element("li", f"{name} ", _signed_html(x, 3)) for name, x in step.reward.items()]
+        paid = paid or [element("li", "reward 0")]
+        inside.append(element("ul", *paid, cls="sx-pay", aria_label="reward of this step"))
     about = dict(data_step=i, hidden=hidden or None, aria_label=f"step {i}")
     return element("section", *inside, cls="sx-step", **about)
 
@@ -733,21 +693,17 @@ def episode_html(
     )
 
 # %% ../../nbs/view/04_page.ipynb #b25db4c1
-def _node_html(node: TreeNode) -> FT:
-    "A turn: the mean return from it on, its action, and what it showed."
+def _node_html(node: TreeNode) -> list[FT]:
+    "A turn: the mean return from it on, its action, what it showed, and how the episode ended if it did here."
     said = str(node.turn.action) if node.turn else "gave up"
     line = element("summary", element("b", _signed(node.returns)), element("code", said[:300]))
     shown = _turn_parts(EpisodeView(""), node.turn) if node.turn else []
-    return element("details", line, *_parts_html(shown), cls="tx-turn")
-
-# %% ../../nbs/view/04_page.ipynb #d9126424
-def _end_html(node: TreeNode) -> FT | str:
-    "How the episode ended here; nothing if it goes on."
-    if node.trajectory is None:
-        return ""
-    episode = node.trajectory.episode
-    verdict = "right" if episode.correct else f"wrong: {episode.reason}"
-    return element("p", episode.error or verdict, cls="tx-end")
+    made = [element("details", line, *_parts_html(shown), cls="tx-turn")]
+    if node.trajectory is not None:
+        episode = node.trajectory.episode
+        verdict = "right" if episode.correct else f"wrong: {episode.reason}"
+        made.append(element("p", episode.error or verdict, cls="tx-end"))
+    return made
 
 # %% ../../nbs/view/04_page.ipynb #bf3f4f18
 def _tries_html(tries: Sequence[TreeNode]) -> FT | str:
@@ -760,7 +716,7 @@ def _tries_html(tries: Sequence[TreeNode]) -> FT | str:
     for node, value in zip(tries, returns):
         cls = "" if best == worst else {best: "tx-best", worst: "tx-worst"}.get(value, "")
         below = _tries_html(node.children)
-        items.append(element("li", _node_html(node), _end_html(node), below, cls=cls))
+        items.append(element("li", *_node_html(node), below, cls=cls))
     return element("ul", *items, cls="tx-tries")
 
 # %% ../../nbs/view/04_page.ipynb #a85713b6
@@ -780,6 +736,6 @@ def tree_page_html(
             _tries_html(tree.children),
         ]
     if not parts:
-        raise ValueError("There is no tree: episodes of trees are written by tree_trajectories.")
+        raise ValueError("No episode has a branch: trees are made by tree_rollouts.")
     body = [element("main", element("h1", title), *parts, cls="sx")]
     return "".join(_page_html(title, body, ["replay.css", "page.css", "tree.css"]))

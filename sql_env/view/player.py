@@ -196,16 +196,6 @@ class EpisodePlayer:
 _MAX_TABLE_BUTTONS = 24  # tables; more are chosen from a list
 _KEYS = "Ctrl+Enter sends a box · ↑ ↓ bring back what was sent · Alt+Z takes a step back · ← → in the list of steps"
 
-# %% ../../nbs/view/07_player.ipynb #8e562c7f
-def _text_area(act: Act) -> Any:
-    "A box for the text of an act."
-    import ipywidgets as w
-
-    height = "84px" if act.parameter == "sql" else "34px"
-    layout = w.Layout(flex="1 1 240px", width="auto", height=height, margin="0 8px 0 0")
-    box = w.Textarea(placeholder=act.hint, layout=layout)
-    return box.add_class("sx-takes").add_class(f"sx-takes-{act.verb}")
-
 # %% ../../nbs/view/07_player.ipynb #9f850184
 def _board_row(label: str, *parts: Any) -> Any:
     return _make_row(*parts, label=label, align_items="flex-start", margin="3px 0 0")
@@ -272,20 +262,16 @@ class _ActionBoard:
             return [_board_row("Table", field, *self.buttons.values())]
         rows = []
         for act in acts:
-            made = {(act.verb, name): self._table_button(act.verb, name) for name in tables}
-            self.buttons |= made
-            rows.append(_board_row(act.button, *made.values()))
+            made = []
+            for name in tables:
+                written = name if re.fullmatch(r"\w+", name) else quote_identifier(name)
+                layout = w.Layout(width="auto", max_width="240px", margin="0 5px 4px 0")
+                about = dict(layout=layout, tooltip=f"{act.verb} {_shorten_name(name, 80)}")
+                send = partial(self.act, act.verb, written)
+                made.append(_make_button(_shorten_name(name), send, **about))
+                self.buttons[act.verb, name] = made[-1]
+            rows.append(_board_row(act.button, *made))
         return rows
-
-    def _table_button(self, verb: str, name: str) -> Any:
-        import ipywidgets as w
-
-        written = name if re.fullmatch(r"\w+", name) else quote_identifier(name)
-        layout = w.Layout(width="auto", max_width="240px", margin="0 5px 4px 0")
-        tip = f"{verb} {_shorten_name(name, 80)}"
-        return _make_button(
-            _shorten_name(name), partial(self.act, verb, written), layout=layout, tooltip=tip
-        )
 
     def _send_button(self, act: Act, box: Any, **style: Any) -> Any:
         return _make_button(
@@ -294,7 +280,12 @@ class _ActionBoard:
 
     def _text_row(self, act: Act) -> Any:
         "A box for the text of an act and its button; an answer may be the last result."
-        box = self.boxes[act.verb] = _text_area(act)
+        import ipywidgets as w
+
+        height = "84px" if act.parameter == "sql" else "34px"
+        layout = w.Layout(flex="1 1 240px", width="auto", height=height, margin="0 8px 0 0")
+        box = self.boxes[act.verb] = w.Textarea(placeholder=act.hint, layout=layout)
+        box.add_class("sx-takes").add_class(f"sx-takes-{act.verb}")
         send = self._send_button(act, box, button_style="primary")
         self.buttons[act.verb, ""], more = send, []
         if act.parameter == "value":

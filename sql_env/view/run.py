@@ -24,7 +24,14 @@ from zlib import compress
 from fastcore.xml import FT, Safe
 
 from ..database.catalog import TableInfo
-from ..evaluation.results import EvaluationResult, compare, rate_text, result_texts, summary
+from sql_env.evaluation.results import (
+    EvaluationResult,
+    _abstentions,
+    _usage_figures,
+    compare,
+    rate_text,
+    result_texts,
+)
 from ..evaluation.rows import FAILURES, EpisodeResult, Trajectory, classify_failure
 from ..paths import ProgressBar, read_asset, replacing, terminal_text
 from ..plugins import Fields
@@ -137,7 +144,7 @@ def _film_data(
         tables={
             name: (state.known_at, state.touched_at)
             for name, state in sorted(states.items())
-            if state.seen
+            if state.known_at or state.touched_at
         },
     )
 
@@ -247,10 +254,11 @@ def _shown_values(values: Any) -> Any:
     )
 
 # %% ../../nbs/view/06_run.ipynb #275d545c
-def _pack_json(values: Any) -> str:
-    "Values as text that a browser unpacks."
+def _pack_html(name: str, values: Any) -> str:
+    "Values as an element that a browser unpacks."
     text = json.dumps(_shown_values(values), separators=(",", ":"), default=str)
-    return b64encode(compress(text.encode("ascii"), 6)).decode()
+    packed = b64encode(compress(text.encode("ascii"), 6)).decode()
+    return f'<script type="text/plain" data-pack="{name}">{packed}</script>\n'
 
 # %% ../../nbs/view/06_run.ipynb #c3e9e501
 def _range_svg(low: float, high: float, rate: float, floor: float | None) -> FT:
@@ -283,27 +291,12 @@ def _figures(result: EvaluationResult) -> dict[str, str]:
         counts["steps"] = f"{result.avg_steps:.1f}"
     if result.hack_floor:
         counts["hack floor"] = rate_text(max(result.hack_floor.values()))
-    figures = summary(result)
-    if "coverage" in figures:
-        counts["coverage"] = rate_text(figures["coverage"] or 0.0)
-        counts["right if answered"] = rate_text(figures["selective_accuracy"] or 0.0)
-        counts["risk-coverage area"] = f"{figures['aurc'] or 0.0:.3f}"
+    if found := _abstentions(result):
+        counts["coverage"] = rate_text(found["coverage"])
+        counts["right if answered"] = rate_text(found["selective_accuracy"])
+        counts["risk-coverage area"] = f"{found['aurc']:.3f}"
     if cost := result.usage.get("cost", 0):
         counts["cost"] = f"{cost:,.2f}" if cost >= 1 else f"{cost:.4f}"
-    return counts
-
-# %% ../../nbs/view/06_run.ipynb #b4c32288
-def _usage_figures(result: EvaluationResult) -> dict[str, str]:
-    "What a language model used; empty for other policies."
-    usage, counts = result.usage, {}
-    if calls := usage.get("calls", 0):
-        counts["calls"] = f"{calls:,.0f}"
-        counts["tokens in"] = f"{usage.get('prompt_tokens', 0):,.0f}"
-        counts["tokens out"] = f"{usage.get('completion_tokens', 0):,.0f}"
-        counts["s per call"] = f"{usage.get('seconds', 0) / calls:.2f}"
-    for name, label in dict(malformed="malformed calls", retries="retries").items():
-        if usage.get(name):
-            counts[label] = f"{usage[name]:,.0f}"
     return counts
 
 # %% ../../nbs/view/06_run.ipynb #d8a77515
@@ -395,10 +388,6 @@ def _data_html(data: Mapping[str, Any]) -> Safe:
 
 # %% ../../nbs/view/06_run.ipynb #7603d8e9
 _CHUNK = 24  # episodes whose films are packed together
-
-
-def _pack_html(name: str, values: Any) -> str:
-    return f'<script type="text/plain" data-pack="{name}">{_pack_json(values)}</script>\n'
 
 # %% ../../nbs/view/06_run.ipynb #7011a238
 def _packed(maker: RowMaker, progress: bool) -> Iterator[str]:

@@ -37,10 +37,48 @@ class _ChangeDraft(NamedTuple):
     more: dict[str, Any] = {}  # further fields of the question
 
 # %% ../../nbs/worlds/12_change_families.ipynb #b33cc7f9
-CHANGES: dict[str, Callable[[Sampler], _ChangeDraft]] = {}
+class _TaskSampler(Sampler):
+    "Draws from a world of tasks, and knows the tables and the columns that tasks are about by name."
 
-# %% ../../nbs/worlds/12_change_families.ipynb #afd157e8
-def _change(draft: Callable[[Sampler], _ChangeDraft]) -> Callable[[Sampler], _ChangeDraft]:
+    def __init__(self, tables: dict[str, _Table], *key: Any):
+        super().__init__(tables, *key)
+        self.groups, self.members, self.things, self.events, self.notes, self.closed = (
+            tables[role] for role in ("group", "member", "thing", "event", "remark", "closed")
+        )
+        self.email, self.phone, self.left = (
+            self.members.first_column(kind).name for kind in ("email", "phone", "left")
+        )
+        self.state, self.contact = (
+            self.events.first_column(kind).name for kind in ("state", "contact")
+        )
+        self.fund = self.groups.columns[-1].name
+        self.owner = _reference_column(self.events, "member").name  # whose an event is
+        self.noted = _reference_column(self.notes, "event").name
+        states = self.events.first_column("state").about["states"]
+        self.live, _, self.done, self.off = map(_sql_literal, states)
+        self.is_live = f"{self.state} = {self.live}"
+        self.looks_live = f"{self.state} LIKE '%' || {self.live} || '%'"
+        self.all_funds = f"SELECT SUM({self.fund}) FROM {self.groups.name}"
+        # slots of the wordings of all tasks: what people call these columns and states
+        own = (*self.groups.columns[-1:], *self.members.columns, *self.events.columns)
+        self.terms = {c.kind: c.text for c in own} | dict(fund=own[0].text)
+        self.terms |= dict(live=states[0], done=states[2], off=states[3])
+        self.terms |= {
+            role.title(): self.words[role].capitalize() for role in ("members", "events")
+        }
+
+    def of_event(self, role: str, column: str) -> str:
+        "A subquery for what the row that an event refers to has in a column."
+        table, reference = self.table(role), _reference_column(self.events, role).name
+        return _key_of(table, f"{table.key.name} = {self.events.name}.{reference}", column)
+
+# %% ../../nbs/worlds/12_change_families.ipynb #bb3190ab
+CHANGES: dict[str, Callable[[_TaskSampler], _ChangeDraft]] = {}
+
+# %% ../../nbs/worlds/12_change_families.ipynb #b4f129e1
+def _change(
+    draft: Callable[[_TaskSampler], _ChangeDraft],
+) -> Callable[[_TaskSampler], _ChangeDraft]:
     "Register a function as a family, by its name."
     CHANGES[draft.__name__.strip("_")] = draft
     return draft
@@ -51,14 +89,14 @@ def _all(*conditions: str) -> str:
     return " AND ".join(f"({c})" if " OR " in c else c for c in conditions if c)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #ab65ada8
-def _update(table: _Table, where: str, **values: str) -> str:
-    "An UPDATE of columns by their names."
-    return f"UPDATE {table.name} SET {', '.join(f'{c} = {v}' for c, v in values.items())} WHERE {where}"
+def _update(table: _Table, values: dict[str, str], *where: str) -> str:
+    "An UPDATE of columns by their names, under conditions."
+    return f"UPDATE {table.name} SET {', '.join(f'{c} = {v}' for c, v in values.items())} WHERE {_all(*where)}"
 
 # %% ../../nbs/worlds/12_change_families.ipynb #a6d290a6
 def _setter(table: _Table, column: str, value: str, *always: str) -> Callable[..., tuple[str]]:
     "What makes the UPDATE of a column for some conditions, with those that always hold behind them."
-    return lambda *where: (_update(table, _all(*where, *always), **{column: value}),)
+    return lambda *where: (_update(table, {column: value}, *where, *always),)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #5c76cd48
 def _key_of(table: _Table, where: str, key: str = "") -> str:
@@ -95,10 +133,9 @@ class _Person(NamedTuple):
         return _Phrase(("{name} <{email}>",), slots=dict(name=self.name, email=self.email))
 
 # %% ../../nbs/worlds/12_change_families.ipynb #0d4ba2de
-def _person(s: Sampler, namesake: bool = False) -> _Person:
+def _person(s: _TaskSampler, namesake: bool = False) -> _Person:
     "Somebody entered once; with `namesake` a later row of a name that others have too."
-    table = s.table("member")
-    names, emails = table.data[table.label.name], table.data[table.first_column("email").name]
+    names, emails = s.members.data[s.members.label.name], s.members.data[s.email]
     counts, first = Counter(names), {name: i for i, name in reversed([*enumerate(names)])}
     single = [
         i
@@ -107,8 +144,8 @@ def _person(s: Sampler, namesake: bool = False) -> _Person:
     ]
     if not single:
         raise DraftRejected("nobody like that")
-    row = s.rng.choice(single)
-    return _Person(table, names[row], emails[row])
+    row = s.choice(single)
+    return _Person(s.members, names[row], emails[row])
 
 # %% ../../nbs/worlds/12_change_families.ipynb #3d8572aa
 def _named(s: Sampler, role: str, n: int = 1) -> list[tuple[str, str]]:
@@ -118,16 +155,14 @@ def _named(s: Sampler, role: str, n: int = 1) -> list[tuple[str, str]]:
     single = [name for name in names if names.count(name) == 1]
     if len(single) < n:
         raise DraftRejected("too few names")
-    return [
-        (name, f"{table.label.name} = {_sql_literal(name)}") for name in s.rng.sample(single, n)
-    ]
+    return [(name, f"{table.label.name} = {_sql_literal(name)}") for name in s.sample(single, n)]
 
 # %% ../../nbs/worlds/12_change_families.ipynb #13678cd7
-def _states(s: Sampler) -> tuple[_Table, str, tuple[str, ...], str]:
-    "The events, the name of their state, its values in SQL, and what people call it."
-    events = s.table("event")
-    column = events.first_column("state")
-    return events, column.name, tuple(map(_sql_literal, column.about["states"])), column.text
+def _some_year(s: Sampler, days: Sequence[str]) -> str:
+    "A year before which some of the days lie, and after which others do."
+    if not days:
+        raise DraftRejected("no days")
+    return sorted(days)[len(days) * s.randint(20, 60) // 100][:4]
 
 # %% ../../nbs/worlds/12_change_families.ipynb #e21dfdd3
 def _some(s: Sampler, table: _Table, *exclude: _WorldColumn) -> tuple[str, _Phrase]:
@@ -145,423 +180,337 @@ def _whole_number(s: Sampler, table: _Table) -> _WorldColumn:
     ]
     if not whole:
         raise DraftRejected("no whole numbers")
-    return s.rng.choice(whole)
+    return s.choice(whole)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #0ff0abce
-def _day_without(s: Sampler, live: str) -> tuple[str, _Phrase]:
+def _day_without(s: _TaskSampler) -> tuple[str, _Phrase]:
     "A day with events, none of them under way, in SQL and in words."
-    events = s.table("event")
-    states = map(_sql_literal, events.data[events.first_column("state").name])
+    events = s.events
+    states = map(_sql_literal, events.data[s.state])
     pairs = [*zip(events.data[events.date.name], states)]
-    busy = {day for day, state in pairs if state == live}
-    quiet = sorted({day for day, state in pairs if state != live} - busy)
+    busy = {day for day, state in pairs if state == s.live}
+    quiet = sorted({day for day, state in pairs if state != s.live} - busy)
     if not quiet:
         raise DraftRejected("something is under way on all days")
-    day = s.rng.choice(quiet)
-    return f"{events.date.name} = {_sql_literal(day)}", _Phrase(
-        ("dated {day}", "of {day}"), slots=dict(day=day)
-    )
+    day = s.choice(quiet)
+    phrase = _Phrase(("dated {day}", "of {day}"), slots=dict(day=day))
+    return f"{events.date.name} = {_sql_literal(day)}", phrase
 
 # %% ../../nbs/worlds/12_change_families.ipynb #db8a212b
 _NOTHING_SHARE = 0.4  # of the tasks of families that have such, those where nothing is to be done
 
 # %% ../../nbs/worlds/12_change_families.ipynb #2d6a43bb
 @_change
-def _cancel_where(s: Sampler) -> _ChangeDraft:
+def _cancel_where(s: _TaskSampler) -> _ChangeDraft:
     "Those that are under way and fit a condition are called off; others that look like it stay."
-    events, state, (live, look, done, off), text = _states(s)
-    nothing = s.rng.chance(_NOTHING_SHARE)
-    cond, phrase = _day_without(s, live) if nothing else _some(s, events)
-    cancel = _setter(events, state, off, cond)
-    wrong = (cancel(), cancel(f"{state} LIKE '%' || {live} || '%'"), cancel(f"{state} <> {done}"))
-    slots = dict(cond=phrase, live=live[1:-1], off=off[1:-1], state=text)
-    return _ChangeDraft(
-        cancel(f"{state} = {live}"),
-        (events,),
-        slots,
-        wrong[: 1 if nothing else 3],
-        not nothing,
-        nothing,
-    )
+    nothing = s.chance(_NOTHING_SHARE)
+    cond, phrase = _day_without(s) if nothing else _some(s, s.events)
+    cancel = _setter(s.events, s.state, s.off, cond)
+    wrong: tuple = (cancel(), cancel(s.looks_live), cancel(f"{s.state} <> {s.done}"))
+    gold, slots = cancel(s.is_live), dict(cond=phrase)
+    wrong = wrong[:1] if nothing else wrong
+    return _ChangeDraft(gold, (s.events,), slots, wrong, not nothing, nothing)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #de9db8fa
 @_change
-def _hand_over(s: Sampler) -> _ChangeDraft:
+def _hand_over(s: _TaskSampler) -> _ChangeDraft:
     "What one person has under way goes to another; one of them has a namesake."
-    events, state, (live, *_), text = _states(s)
-    nothing = s.rng.chance(_NOTHING_SHARE)
+    nothing = s.chance(_NOTHING_SHARE)
     old, new = _person(s, namesake=not nothing), _person(s)
     if old.name == new.name:
         raise DraftRejected("the same name")
-    owner = _reference_column(events, "member").name
-
-    def move(to: str, of: str, *more: str) -> tuple[str, ...]:
-        return (_update(events, _all(f"{owner} = {of}", *more), **{owner: to}),)
-
-    is_live = f"{state} = {live}"
-    wrong = (move(new.key, old.key),) + (
-        () if nothing else (move(new.key, old.key_by_name, is_live),)
-    )
-    slots = dict(old=old.phrase, new=new.phrase, live=live[1:-1], state=text)
-    return _ChangeDraft(
-        move(new.key, old.key, is_live), (events,), slots, wrong, is_nothing=nothing
-    )
+    move = _setter(s.events, s.owner, new.key)
+    gold = move(f"{s.owner} = {old.key}", s.is_live)
+    wrong = (move(f"{s.owner} = {old.key}"), move(f"{s.owner} = {old.key_by_name}", s.is_live))
+    slots = dict(old=old.phrase, new=new.phrase)
+    return _ChangeDraft(gold, (s.events,), slots, wrong[: 2 - nothing], is_nothing=nothing)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #d62dd77e
-def _references(s: Sampler, target: _Table) -> list[tuple[_Table, str]]:
-    "The columns that refer to a table: tables and names."
-    return [
-        (t, c.name)
-        for t in s.tables.values()
-        for c in t.columns
-        if c.references.startswith(f"{target.name}(")
+def _merge(
+    s: _TaskSampler,
+    which: str,  # members go: a test behind their key
+    first: Callable[[str], str],  # the key of who stays, for a column that refers to one who goes
+) -> tuple[tuple[str, ...], tuple[_Table, ...]]:
+    "What moves all references to other members, the archive's last, which nothing guards, and deletes; its tables."
+    start = f"{s.members.name}("
+    users = [
+        (t, c.name) for t in s.tables.values() for c in t.columns if c.references.startswith(start)
     ]
+    users.append((s.closed, s.owner))
+    moved = [_update(t, {c: first(f"{t.name}.{c}")}, f"{c} {which}") for t, c in users]
+    delete = f"DELETE FROM {s.members.name} WHERE {s.members.key.name} {which}"
+    writes = {t.name: t for t in (*(t for t, _ in users), s.members)}
+    return (*moved, delete), tuple(writes.values())
 
 # %% ../../nbs/worlds/12_change_families.ipynb #5fe24ca0
-def _all_references(s: Sampler) -> list[tuple[_Table, str]]:
-    "The columns that refer to members, with that of the archive last, which no reference guards."
-    archived = s.table("closed"), _reference_column(s.table("event"), "member").name
-    return [*_references(s, s.table("member")), archived]
-
-# %% ../../nbs/worlds/12_change_families.ipynb #9d2b7663
-def _tables(users: Sequence[tuple[_Table, str]], *others: _Table) -> tuple[_Table, ...]:
-    "The tables of some columns, and others, each once."
-    return tuple({t.name: t for t in (*(t for t, _ in users), *others)}.values())
-
-# %% ../../nbs/worlds/12_change_families.ipynb #910dc7f6
 @_change
-def _merge_one(s: Sampler) -> _ChangeDraft:
+def _merge_one(s: _TaskSampler) -> _ChangeDraft:
     "A person was entered twice: what refers to the later row refers to the earlier one, and the later one goes."
-    members = s.table("member")
-    names, emails = (
-        members.data[members.label.name],
-        members.data[members.first_column("email").name],
-    )
+    members = s.members
+    names, emails = members.data[members.label.name], members.data[s.email]
     twice = sorted({i for i, email in enumerate(emails) if emails.count(email) == 2})
     if not twice:
         raise DraftRejected("nobody was entered twice")
-    row = s.rng.choice(twice)
+    row = s.choice(twice)
     person = _Person(members, names[row], emails[row])
     first, last = (
         _key_of(members, person.where, f"{f}({members.key.name})") for f in ("MIN", "MAX")
     )
-    users = _all_references(s)
-    statements = [
-        _update(table, f"{column} = {last}", **{column: first}) for table, column in users
-    ]
-    delete = f"DELETE FROM {members.name} WHERE {members.key.name} = {last}"
+    gold, writes = _merge(s, f"= {last}", lambda column: first)
+    *moved, delete = gold
     by_name = delete.replace(person.where, f"{members.label.name} = {_sql_literal(person.name)}")
-    wrong = ((delete,), (*statements, by_name), tuple(statements), (*statements[:-1], delete))
-    slots = dict(name=person.name, email=person.email)
-    return _ChangeDraft((*statements, delete), _tables(users, members), slots, wrong)
+    wrong = ((delete,), (*moved, by_name), tuple(moved), (*moved[:-1], delete))
+    return _ChangeDraft(gold, writes, dict(name=person.name, email=person.email), wrong)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #d8d3dd35
 @_change
-def _merge_all(s: Sampler) -> _ChangeDraft:
+def _merge_all(s: _TaskSampler) -> _ChangeDraft:
     "All who were entered twice, told by name and address, are merged into their earliest rows."
-    members = s.table("member")
-    key, label, email = members.key.name, members.label.name, members.first_column("email").name
-    pairs = f"FROM {members.name} AS a JOIN {members.name} AS b ON a.{label} = b.{label} AND a.{email} = b.{email}"
+    members, email = s.members, f" AND a.{s.email} = b.{s.email}"
+    key, label = members.key.name, members.label.name
+    pairs = f"FROM {members.name} AS a JOIN {members.name} AS b ON a.{label} = b.{label}{email}"
     later = f"SELECT b.{key} {pairs} AND a.{key} < b.{key}"
-    statements, users = [], _all_references(s)
-    for table, column in users:
-        first = f"(SELECT MIN(a.{key}) {pairs} WHERE b.{key} = {table.name}.{column})"
-        statements.append(_update(table, f"{column} IN ({later})", **{column: first}))
-    delete = f"DELETE FROM {members.name} WHERE {key} IN ({later})"
-    by_name = tuple(x.replace(f" AND a.{email} = b.{email}", "") for x in (*statements, delete))
-    slots = dict(column=members.first_column("email").text)
-    wrong = ((delete,), by_name, (*statements[:-1], delete))
-    return _ChangeDraft((*statements, delete), _tables(users, members), slots, wrong, is_rule=True)
+    gold, writes = _merge(
+        s, f"IN ({later})", lambda column: f"(SELECT MIN(a.{key}) {pairs} WHERE b.{key} = {column})"
+    )
+    wrong = (gold[-1:], tuple(x.replace(email, "") for x in gold), (*gold[:-2], gold[-1]))
+    return _ChangeDraft(gold, writes, dict(column=s.terms["email"]), wrong, is_rule=True)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #a2ff0367
 @_change
-def _archive(s: Sampler) -> _ChangeDraft:
+def _archive(s: _TaskSampler) -> _ChangeDraft:
     "What is done and old is copied to the archive and deleted, with the remarks that refer to it."
-    events, state, (_, _, done, off), text = _states(s)
-    notes, closed = s.table("remark"), s.table("closed")
+    events, notes, closed = s.events, s.notes, s.closed
     day, key = events.date.name, events.key.name
-    days = sorted(events.data[day])
-    year = days[len(days) * s.rng.randint(20, 60) // 100][:4]
+    year = _some_year(s, events.data[day])
     columns = ", ".join(column.name for column in events.columns)
-    owner = _reference_column(notes, "event").name
 
     def statements(where: str) -> tuple[str, ...]:
         return (
             f"INSERT INTO {closed.name} ({columns}) SELECT {columns} FROM {events.name} WHERE {where}",
-            f"DELETE FROM {notes.name} WHERE {owner} IN (SELECT {key} FROM {events.name} WHERE {where})",
+            f"DELETE FROM {notes.name} WHERE {s.noted} IN (SELECT {key} FROM {events.name} WHERE {where})",
             f"DELETE FROM {events.name} WHERE {where}",
         )
 
     old = f"{day} < '{year}-01-01'"
-    gold = statements(_all(f"{state} = {done}", old))
+    gold = statements(_all(f"{s.state} = {s.done}", old))
     wrong = (statements(old), gold[:1], (gold[0], gold[2]))
-    slots = dict(year=year, done=done[1:-1], state=text)
-    return _ChangeDraft(gold, (closed, notes, events), slots, wrong, is_rule=True)
+    return _ChangeDraft(gold, (closed, notes, events), dict(year=year), wrong, is_rule=True)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #27516e6c
-_PERCENTS = (10, 20, 25)
-
-# %% ../../nbs/worlds/12_change_families.ipynb #49ec0eca
-@_change
-def _raise_by(s: Sampler) -> _ChangeDraft:
-    "Whole numbers that are too low go up by a percentage, rounded; who has left is not meant."
-    table = s.table(s.rng.choice(("member", "thing", "event", "group")))
-    column, percent = _whole_number(s, table), s.rng.choice(_PERCENTS)
-    cond, phrase = _some(s, table, column)
-    stayed = f"{table.first_column('left').name} IS NULL" if table.role == "member" else ""
+def _raise(
+    s: _TaskSampler, table: _Table
+) -> tuple[_WorldColumn, Callable[..., tuple[str]], dict[str, Any]]:
+    "A whole number of a table that goes up by a percentage, what makes the UPDATE of it, and the words for it."
+    column, percent = _whole_number(s, table), s.one_of(10, 20, 25)
     value = f"CAST(ROUND({column.name} * {1 + percent / 100:g}) AS INTEGER)"
-    raised = _setter(table, column.name, value)
-    wrong = (raised("1 = 1"),) + ((raised(cond),) if stayed else ())
-    slots = dict(items=table.plural, cond=phrase, column=column.text, percent=str(percent))
-    wording = "raise_by_active" if stayed else ""
-    return _ChangeDraft(raised(cond, stayed), (table,), slots, wrong, is_rule=True, wording=wording)
+    slots = dict(column=column.text, percent=str(percent))
+    return column, _setter(table, column.name, value), slots
+
+# %% ../../nbs/worlds/12_change_families.ipynb #27bb7942
+@_change
+def _raise_by(s: _TaskSampler) -> _ChangeDraft:
+    "Whole numbers that are too low go up by a percentage, rounded; who has left is not meant."
+    table = s.table(s.one_of("member", "thing", "event", "group"))
+    column, raised, slots = _raise(s, table)
+    cond, phrase = _some(s, table, column)
+    slots |= dict(items=table.plural, cond=phrase)
+    if table is not s.members:
+        return _ChangeDraft(raised(cond), (table,), slots, (raised("1 = 1"),), is_rule=True)
+    gold, wrong = raised(cond, f"{s.left} IS NULL"), (raised("1 = 1"), raised(cond))
+    return _ChangeDraft(gold, (table,), slots, wrong, is_rule=True, wording="raise_by_active")
 
 # %% ../../nbs/worlds/12_change_families.ipynb #2bae34f9
 @_change
-def _transfer(s: Sampler) -> _ChangeDraft:
+def _transfer(s: _TaskSampler) -> _ChangeDraft:
     "Money goes from one group to another; what all have together stays."
-    groups = s.table("group")
-    fund = groups.columns[-1]
+    groups, fund = s.groups, s.fund
     (giver, one), (taker, two) = _named(s, "group", 2)
-    has = groups.data[fund.name][groups.data[groups.label.name].index(giver)]
+    has = groups.data[fund][groups.data[groups.label.name].index(giver)]
     if has < 20:
         raise DraftRejected("too little money")
-    amount = s.rng.randint(10, has)
+    amount = s.randint(10, has)
     gold = (
-        _update(groups, one, **{fund.name: f"{fund.name} - {amount}"}),
-        _update(groups, two, **{fund.name: f"{fund.name} + {amount}"}),
+        _update(groups, {fund: f"{fund} - {amount}"}, one),
+        _update(groups, {fund: f"{fund} + {amount}"}, two),
     )
     swapped = (gold[0].replace(" - ", " + "), gold[1].replace(" + ", " - "))
-    total = f"SELECT SUM({fund.name}) FROM {groups.name}"
-    slots = dict(giver=giver, taker=taker, amount=str(amount), fund=fund.text)
-    return _ChangeDraft(gold, (groups,), slots, (gold[:1], gold[1:], swapped), invariants=(total,))
+    slots = dict(giver=giver, taker=taker, amount=str(amount))
+    wrong = (gold[:1], gold[1:], swapped)
+    return _ChangeDraft(gold, (groups,), slots, wrong, invariants=(s.all_funds,))
 
 # %% ../../nbs/worlds/12_change_families.ipynb #e2697cb4
 @_change
-def _set_share(s: Sampler) -> _ChangeDraft:
+def _set_share(s: _TaskSampler) -> _ChangeDraft:
     "The share of a group in a thing is set, whether there is a row for it, none, or one that says so already."
-    groups, things, shares = s.table("group"), s.table("thing"), s.table("share")
-    columns = [column.name for column in shares.columns]
-    held = {(g, t): n for g, t, n in zip(*(shares.data[c] for c in columns))}
-    nothing = s.rng.chance(_NOTHING_SHARE)
-    if nothing or s.rng.chance(0.5):
-        pair = s.rng.choice([*held])
+    shares, sides = s.table("share"), (s.groups, s.things)
+    one, two, amount_column = (column.name for column in shares.columns)
+    held = {(g, t): n for g, t, n in zip(*shares.data.values())}
+    nothing = s.chance(_NOTHING_SHARE)
+    if nothing or s.chance(0.5):
+        pair = s.choice([*held])
     else:
-        pair = s.rng.randint(1, groups.n_rows), s.rng.randint(1, things.n_rows)
-    group, thing = (t.data[t.label.name][i - 1] for t, i in zip((groups, things), pair))
-    one, two = (
-        f"{t.label.name} = {_sql_literal(n)}" for t, n in ((groups, group), (things, thing))
-    )
-    amount = held[pair] if nothing else s.rng.randint(41, 90)
+        pair = s.randint(1, s.groups.n_rows), s.randint(1, s.things.n_rows)
+    group, thing = names = [t.data[t.label.name][i - 1] for t, i in zip(sides, pair)]
+    keys = (_key_of(t, f"{t.label.name} = {_sql_literal(n)}") for t, n in zip(sides, names))
+    amount = held[pair] if nothing else s.randint(41, 90)
     gold = (
-        f"INSERT INTO {shares.name} ({', '.join(columns)}) "
-        f"VALUES ({_key_of(groups, one)}, {_key_of(things, two)}, {amount}) "
-        f"ON CONFLICT ({columns[0]}, {columns[1]}) DO UPDATE SET {columns[2]} = excluded.{columns[2]}"
+        f"INSERT INTO {shares.name} ({one}, {two}, {amount_column}) VALUES ({', '.join(keys)}, {amount}) "
+        f"ON CONFLICT ({one}, {two}) DO UPDATE SET {amount_column} = excluded.{amount_column}"
     )
-    wrong = (
-        (gold.replace(f"= excluded.{columns[2]}", f"= {columns[2]} + excluded.{columns[2]}"),),
-    )
+    added = gold.replace("= excluded.", f"= {amount_column} + excluded.")
     slots = dict(name=thing, group_name=group, amount=str(amount), column=shares.columns[2].text)
-    return _ChangeDraft(
-        (gold,), (shares,), slots, wrong if pair in held else (), is_nothing=nothing
-    )
+    wrong = ((added,),) if pair in held else ()
+    return _ChangeDraft((gold,), (shares,), slots, wrong, is_nothing=nothing)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #246841b7
 @_change
-def _delete_left(s: Sampler) -> _ChangeDraft:
+def _delete_left(s: _TaskSampler) -> _ChangeDraft:
     "Who left before a day is deleted, with what refers to them, the innermost first."
-    members, events, notes = s.table("member"), s.table("event"), s.table("remark")
-    left = members.first_column("left").name
-    days = sorted(day for day in members.data[left] if day)
-    if not days:
-        raise DraftRejected("nobody left")
-    year = days[len(days) * s.rng.randint(20, 60) // 100][:4]
+    members, events, notes, left = s.members, s.events, s.notes, s.left
+    year = _some_year(s, [day for day in members.data[left] if day])
     gone = f"SELECT {members.key.name} FROM {members.name} WHERE {left} < '{year}-01-01'"
-    owner, about = _reference_column(events, "member").name, _reference_column(notes, "event").name
-    theirs = f"SELECT {events.key.name} FROM {events.name} WHERE {owner} IN ({gone})"
-    loose = [
-        _update(members, f"{c} IN ({gone})", **{c: "NULL"})
-        for t, c in _references(s, members)
-        if t is members
-    ]
+    theirs = f"SELECT {events.key.name} FROM {events.name} WHERE {s.owner} IN ({gone})"
+    loose = [c for c in members.columns_of("ref") if c.target_role == "self"]
     gold = (
-        f"DELETE FROM {notes.name} WHERE {about} IN ({theirs})",
-        f"DELETE FROM {events.name} WHERE {owner} IN ({gone})",
-        *loose,
+        f"DELETE FROM {notes.name} WHERE {s.noted} IN ({theirs})",
+        f"DELETE FROM {events.name} WHERE {s.owner} IN ({gone})",
+        *(_update(members, {c.name: "NULL"}, f"{c.name} IN ({gone})") for c in loose),
         f"DELETE FROM {members.name} WHERE {left} < '{year}-01-01'",
     )
     at_most = tuple(x.replace(f"{left} < ", f"{left} <= ") for x in gold)
-    slots = dict(year=year, left=members.first_column("left").text)
+    slots = dict(year=year) | (dict(self=loose[0].text) if loose else {})
     wrong = ((gold[-1],), (gold[1], gold[-1]), at_most)
     wording = "delete_left_self" if loose else ""
-    if loose:
-        slots["self"] = _reference_column(members, "self").text
     return _ChangeDraft(gold, (notes, events, members), slots, wrong, is_rule=True, wording=wording)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #54f797ea
 @_change
-def _forget(s: Sampler) -> _ChangeDraft:
+def _forget(s: _TaskSampler) -> _ChangeDraft:
     "Address and numbers of a person go wherever they stand, also in the archive."
-    members, events, closed = s.table("member"), s.table("event"), s.table("closed")
     person = _person(s, namesake=True)
-    email, phone = (members.first_column(kind) for kind in ("email", "phone"))
-    contact, owner = events.first_column("contact"), _reference_column(events, "member").name
+    known = f"{s.contact} IS NOT NULL"
     blank = [
-        _update(
-            t,
-            _all(f"{owner} = {person.key}", f"{contact.name} IS NOT NULL"),
-            **{contact.name: "NULL"},
-        )
-        for t in (events, closed)
+        _update(t, {s.contact: "NULL"}, f"{s.owner} = {person.key}", known)
+        for t in (s.events, s.closed)
     ]
-    gold = (*blank, _update(members, person.where, **{email.name: "NULL", phone.name: "NULL"}))
+    gold = (*blank, _update(s.members, {s.email: "NULL", s.phone: "NULL"}, person.where))
     by_name = tuple(x.replace(person.key, person.key_by_name) for x in blank)
     wrong = ((gold[-1],), (*by_name, gold[-1]), (gold[-1], *blank))
-    slots = dict(person=person.phrase, email=email.text, phone=phone.text, contact=contact.text)
-    return _ChangeDraft(gold, (events, closed, members), slots, wrong)
+    writes = (s.events, s.closed, s.members)
+    return _ChangeDraft(gold, writes, dict(person=person.phrase), wrong)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #5031d1c8
 @_change
-def _rename_code(s: Sampler) -> _ChangeDraft:
+def _rename_code(s: _TaskSampler) -> _ChangeDraft:
     "A band gets another code wherever it stands: the new row first, then those that refer to it, the old one last."
-    bands, things, events, closed = (s.table(role) for role in ("band", "thing", "event", "closed"))
-    code, title = bands.columns
-    codes = bands.data[code.name]
-    old = s.rng.choice(codes[:4])
-    new = s.rng.choice([f"{old[0]}{i}" for i in range(10, 40) if f"{old[0]}{i}" not in codes])
+    bands, users = s.table("band"), (s.things, s.events, s.closed)
+    code, title = (column.name for column in bands.columns)
+    codes = bands.data[code]
+    old = s.choice(codes[:4])
+    new = s.choice([f"{old[0]}{i}" for i in range(10, 40) if f"{old[0]}{i}" not in codes])
     was, is_now = _sql_literal(old), _sql_literal(new)
-    users = [(t, t.first_column("band").name) for t in (things, events, closed)]
-    moved = tuple(_update(t, f"{c} = {was}", **{c: is_now}) for t, c in users)
+
+    def rename(table: _Table, column: str) -> str:
+        return _update(table, {column: is_now}, f"{column} = {was}")
+
+    moved = tuple(rename(t, t.first_column("band").name) for t in users)
     copy = (
-        f"INSERT INTO {bands.name} ({code.name}, {title.name}) "
-        f"SELECT {is_now}, {title.name} FROM {bands.name} WHERE {code.name} = {was}"
+        f"INSERT INTO {bands.name} ({code}, {title}) "
+        f"SELECT {is_now}, {title} FROM {bands.name} WHERE {code} = {was}"
     )
-    delete = f"DELETE FROM {bands.name} WHERE {code.name} = {was}"
-    obvious = _update(bands, f"{code.name} = {was}", **{code.name: is_now})
-    wrong = ((obvious,), (copy, *moved[:2], delete), (copy, *moved))
+    delete = f"DELETE FROM {bands.name} WHERE {code} = {was}"
+    wrong = ((rename(bands, code),), (copy, *moved[:2], delete), (copy, *moved))
     slots = dict(old=old, new=new)
-    return _ChangeDraft((copy, *moved, delete), (bands, things, events, closed), slots, wrong)
+    return _ChangeDraft((copy, *moved, delete), (bands, *users), slots, wrong)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #9dedd0c5
 @_change
-def _enter(s: Sampler) -> _ChangeDraft:
+def _enter(s: _TaskSampler) -> _ChangeDraft:
     "A new event of a person and a thing, who must be looked up."
-    events, state, (live, *_), text = _states(s)
-    things, person = s.table("thing"), _person(s, namesake=True)
+    events, person = s.events, _person(s, namesake=True)
     thing, named = _named(s, "thing")[0]
-    day = f"2025-{s.rng.randint(1, 12):02}-{s.rng.randint(1, 28):02}"
+    day = f"2025-{s.randint(1, 12):02}-{s.randint(1, 28):02}"
     number = _whole_number(s, events)
-    amount = s.rng.choice([v for v in events.data[number.name] if v is not None])
+    amount = s.choice([v for v in events.data[number.name] if v is not None])
     values = {
-        _reference_column(events, "member").name: person.key,
-        _reference_column(events, "thing").name: _key_of(things, named),
+        s.owner: person.key,
+        _reference_column(events, "thing").name: _key_of(s.things, named),
         events.date.name: _sql_literal(day),
-        state: live,
+        s.state: s.live,
         number.name: str(amount),
     }
     gold = f"INSERT INTO {events.name} ({', '.join(values)}) VALUES ({', '.join(values.values())})"
     wrong = ((gold.replace(person.key, person.key_by_name),),)
-    slots = dict(person=person.phrase, thing_name=thing, day=day, live=live[1:-1], state=text)
+    slots = dict(person=person.phrase, thing_name=thing, day=day)
     slots |= dict(column=number.text, amount=str(amount))
     return _ChangeDraft((gold,), (events,), slots, wrong)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #1b6764fc
 @_change
-def _fill_band(s: Sampler) -> _ChangeDraft:
+def _fill_band(s: _TaskSampler) -> _ChangeDraft:
     "Events without a band get that of their thing, if they are under way."
-    events, state, (live, *_), text = _states(s)
-    things = s.table("thing")
-    owner, band = _reference_column(events, "thing").name, events.first_column("band").name
-    own = things.first_column("band").name
-    value = f"(SELECT {own} FROM {things.name} WHERE {things.key.name} = {events.name}.{owner})"
-    fill = _setter(events, band, value)
-    missing, is_live = f"{band} IS NULL", f"{state} = {live}"
-    slots = dict(live=live[1:-1], state=text)
-    return _ChangeDraft(
-        fill(missing, is_live), (events,), slots, (fill(missing), fill(is_live)), is_rule=True
-    )
+    events, things = s.events, s.things
+    band, own = (t.first_column("band").name for t in (events, things))
+    fill = _setter(events, band, s.of_event("thing", own))
+    missing = f"{band} IS NULL"
+    wrong = (fill(missing), fill(s.is_live))
+    return _ChangeDraft(fill(missing, s.is_live), (events,), {}, wrong, is_rule=True)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #f407ac95
 @_change
-def _fill_contact(s: Sampler) -> _ChangeDraft:
+def _fill_contact(s: _TaskSampler) -> _ChangeDraft:
     "Events without a number to call, be it NULL or blank, get that of their member."
-    events, members = s.table("event"), s.table("member")
-    contact, owner = events.first_column("contact"), _reference_column(events, "member").name
-    phone = members.first_column("phone")
-    cond, phrase = _some(s, events)
-    value = f"(SELECT {phone.name} FROM {members.name} WHERE {members.key.name} = {events.name}.{owner})"
-    fill = _setter(events, contact.name, value, cond)
-    missing = f"{contact.name} IS NULL OR {contact.name} = ''"
-    wrong = (fill(f"{contact.name} IS NULL"), fill(f"{contact.name} = ''"))
-    slots = dict(contact=contact.text, phone=phone.text, cond=phrase)
-    return _ChangeDraft(fill(missing), (events,), slots, wrong, is_rule=True)
+    cond, phrase = _some(s, s.events)
+    fill = _setter(s.events, s.contact, s.of_event("member", s.phone), cond)
+    null, blank = f"{s.contact} IS NULL", f"{s.contact} = ''"
+    wrong = (fill(null), fill(blank))
+    gold = fill(f"{null} OR {blank}")
+    return _ChangeDraft(gold, (s.events,), dict(cond=phrase), wrong, is_rule=True)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #dfcd8205
 @_change
-def _swap(s: Sampler) -> _ChangeDraft:
+def _swap(s: _TaskSampler) -> _ChangeDraft:
     "Two rows have each other's values in a column."
-    table = s.table(s.rng.choice(("thing", "group")))
+    table = s.table(s.one_of("thing", "group"))
     column = s.column(table, "number", "category", "date", complete=True)
     (first, one), (second, two) = _named(s, table.role, 2)
-
-    def value(where: str) -> str:
-        return f"(SELECT {column.name} FROM {table.name} WHERE {where})"
-
-    name, label = table.name, table.label.name
+    name, label, value = table.name, table.label.name, column.name
     names = f"{_sql_literal(first)}, {_sql_literal(second)}"
-    both = f"SELECT {label}, {column.name} FROM {name} WHERE {label} IN ({names})"
+    both = f"SELECT {label}, {value} FROM {name} WHERE {label} IN ({names})"
     where = f"{name}.{label} IN ({names}) AND old.{label} <> {name}.{label}"
-    gold = f"UPDATE {name} SET {column.name} = old.{column.name} FROM ({both}) AS old WHERE {where}"
-    one_by_one = (
-        _update(table, one, **{column.name: value(two)}),
-        _update(table, two, **{column.name: value(one)}),
+    gold = f"UPDATE {name} SET {value} = old.{value} FROM ({both}) AS old WHERE {where}"
+    one_by_one = tuple(
+        _update(table, {value: _key_of(table, other, value)}, where)
+        for where, other in ((one, two), (two, one))
     )
     slots = dict(first=first, second=second, column=column.text)
     return _ChangeDraft((gold,), (table,), slots, (one_by_one,))
 
 # %% ../../nbs/worlds/12_change_families.ipynb #0c2a689f
 @_change
-def _stop_for_left(s: Sampler) -> _ChangeDraft:
+def _stop_for_left(s: _TaskSampler) -> _ChangeDraft:
     "What is under way for people who have left is called off."
-    events, state, (live, look, done, off), text = _states(s)
-    members = s.table("member")
-    owner, left = _reference_column(events, "member").name, members.first_column("left")
-    gone = (
-        f"{owner} IN (SELECT {members.key.name} FROM {members.name} WHERE {left.name} IS NOT NULL)"
-    )
-    stop = _setter(events, state, off)
-    slots = dict(live=live[1:-1], off=off[1:-1], state=text, left=left.text)
-    is_live = f"{state} = {live}"
-    wrong = (stop(gone), stop(is_live), stop(f"{state} LIKE '%' || {live} || '%'", gone))
-    return _ChangeDraft(stop(is_live, gone), (events,), slots, wrong, is_rule=True)
+    gone = f"SELECT {s.members.key.name} FROM {s.members.name} WHERE {s.left} IS NOT NULL"
+    gone = f"{s.owner} IN ({gone})"
+    stop = _setter(s.events, s.state, s.off)
+    wrong = (stop(gone), stop(s.is_live), stop(s.looks_live, gone))
+    return _ChangeDraft(stop(s.is_live, gone), (s.events,), {}, wrong, is_rule=True)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #c4dd92f7
 @_change
-def _move_group(s: Sampler) -> _ChangeDraft:
+def _move_group(s: _TaskSampler) -> _ChangeDraft:
     "The members of a group that closes go to another, and its money too."
-    groups, members = s.table("group"), s.table("member")
+    groups, fund = s.groups, s.fund
     (old, one), (new, two) = _named(s, "group", 2)
-    group, left, fund = (
-        _reference_column(members, "group").name,
-        members.first_column("left"),
-        groups.columns[-1].name,
-    )
-    stayed = f"{left.name} IS NULL"
-
-    def move(*where: str) -> str:
-        return _update(
-            members,
-            _all(f"{group} = {_key_of(groups, one)}", *where),
-            **{group: _key_of(groups, two)},
-        )
-
+    group, stayed = _reference_column(s.members, "group").name, f"{s.left} IS NULL"
+    theirs = f"{group} = {_key_of(groups, one)}"
+    move = _setter(s.members, group, _key_of(groups, two))
     money = (
-        _update(groups, two, **{fund: f"{fund} + (SELECT {fund} FROM {groups.name} WHERE {one})"}),
-        _update(groups, one, **{fund: "0"}),
+        _update(groups, {fund: f"{fund} + {_key_of(groups, one, fund)}"}, two),
+        _update(groups, {fund: "0"}, one),
     )
-    wrong = ((move(), *money), (move(stayed),), (move(stayed), *money[::-1]))
-    total = f"SELECT SUM({fund}) FROM {groups.name}"
-    slots = dict(old=old, new=new, fund=groups.columns[-1].text)
-    return _ChangeDraft(
-        (move(stayed), *money), (members, groups), slots, wrong, invariants=(total,)
-    )
+    gold, everybody = move(theirs, stayed), move(theirs)
+    wrong = ((*everybody, *money), gold, (*gold, *money[::-1]))
+    slots, writes = dict(old=old, new=new), (s.members, groups)
+    return _ChangeDraft((*gold, *money), writes, slots, wrong, invariants=(s.all_funds,))

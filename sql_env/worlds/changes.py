@@ -21,17 +21,16 @@ import apsw
 from ..paths import SourceError, cache_dir
 from ..questions.question_set import Clarification, Question, QuestionSet
 from sql_env.worlds.change_families import (
-    _PERCENTS,
     CHANGES,
     _ChangeDraft,
     _key_of,
     _named,
     _person,
+    _raise,
     _setter,
     _some,
-    _states,
+    _TaskSampler,
     _update,
-    _whole_number,
 )
 from .conversations import _ask_about_rows, _in_words
 from sql_env.worlds.phrases import (
@@ -46,6 +45,7 @@ from .tables import _build_tables, _Table, _TableBuilder, _WorldColumn
 from .words import EXAMS, Rng, _lists, _Phrase, _split_of, load_wordings
 from sql_env.worlds.world import (
     _GeneratedWorld,
+    _Tries,
     sql_skeleton,
 )
 
@@ -62,11 +62,12 @@ def _redraw_rows(tables: dict[str, _Table], rng: Rng) -> None:
                 table.data[column.name] = [rng.choice(values) for _ in values]
 
 # %% ../../nbs/worlds/13_changes.ipynb #94948439
-class _Extender:
-    "Adds tables and columns to a world: `b.rng` draws what is the same for all its rows, `rng` the rows."
+class _Extender(Rng):
+    "Adds tables and columns to a world, whose builder `b` draws what is the same for all rows, and itself the rows."
 
-    def __init__(self, b: _TableBuilder, rng: Rng):
-        self.b, self.rng, self.tables = b, rng, b.tables
+    def __init__(self, b: _TableBuilder, *key: Any):
+        super().__init__(*key)
+        self.b, self.tables = b, b.tables
         self.known: list[int] = []  # rows of members that were entered twice or share a name
 
     def word(self, kind: str) -> str:
@@ -83,31 +84,10 @@ class _Extender:
             _WorldColumn(name, text, kind, about | dict(rule=rule.replace("%s", name))), values
         )
 
-    def reference(
-        self, table: _Table, target: _Table, values: list, key: _WorldColumn, rule: str = ""
-    ) -> _WorldColumn:
-        "A new column that points to a key."
-        name = self.b.namer.key_name(target.singular)
-        kind = "ref" if key.kind == "key" else "band"
-        about, points_to = dict(rule=rule), f"{target.name}({key.name})"
-        return table.add(
-            _WorldColumn(name, target.singular, kind, about, False, points_to, target.role), values
-        )
-
-    def table(self, role: str, singular: str, n: int, has_key: bool = True) -> _Table:
-        "A new table, with a key where it has one of its own."
-        table = self.tables[role] = _Table(role, singular, self.b.namer.table_name(singular), n)
-        if has_key:
-            table.add(
-                _WorldColumn(self.b.namer.key_name(singular), f"{singular} id", "key"),
-                list(range(1, n + 1)),
-            )
-        return table
-
-    def enter_twice(self, members: _Table, fresh: Sequence[str]) -> None:
+    def enter_twice(self, members: _Table, email: str) -> None:
         "Some people entered twice, in other rows with the same name and address, and some who only share a name."
-        names, addresses = members.data[members.label.name], members.data[fresh[0]]
-        rows = self.known = self.rng.sample(range(members.n_rows), 15)
+        names, addresses = members.data[members.label.name], members.data[email]
+        rows = self.known = self.sample(range(members.n_rows), 15)
         for first, second, other in zip(rows[:5], rows[5:10], rows[10:]):
             names[second] = names[other] = names[first]
             addresses[second] = addresses[first]
@@ -119,8 +99,8 @@ class _Extender:
             table = self.tables[role]
             for column in table.columns_of("category"):
                 values = table.data[column.name]
-                for i in self.rng.sample(range(table.n_rows), table.n_rows // 6):
-                    place, value = self.rng.choice((0, 1)), values[i]
+                for i in self.sample(range(table.n_rows), table.n_rows // 6):
+                    place, value = self.one_of(0, 1), values[i]
                     if (
                         value and " " not in value
                     ):  # a longer text stands in a sentence all the same
@@ -130,51 +110,51 @@ class _Extender:
                         values[i] = forms[place].format(value)
             for column in table.columns_of("number", "date"):
                 values = table.data[column.name]
-                for i in self.rng.sample(range(table.n_rows), table.n_rows // 3):
+                for i in self.sample(range(table.n_rows), table.n_rows // 3):
                     if isinstance(values[i], str):
-                        values[i] = values[i][:4] + self.rng.choice(("-01-01", "-12-31"))
+                        values[i] = values[i][:4] + self.one_of("-01-01", "-12-31")
                     elif values[i] is not None:
                         values[i] = type(values[i])(_plain_number(values[i]))
 
     def people(self) -> None:
         "Addresses, telephone numbers and days of leaving of members."
-        rng, members = self.rng, self.tables["member"]
+        members = self.tables["member"]
         n = members.n_rows
         plain = [re.sub(r"[^a-z]+", ".", name.lower()) for name in members.data[members.label.name]]
-        numbers = rng.sample(range(10, 10 * n + 10), n)
+        numbers = self.sample(range(10, 10 * n + 10), n)
         emails = [f"{name}{number}@mail.example" for name, number in zip(plain, numbers)]
-        phones = [f"0{rng.randint(30, 89)} {rng.randint(100000, 999999)}" for _ in range(n)]
-        years = [f"{rng.randint(2017, 2021)}" for _ in range(n)]
-        ends = ("-01-01", "-01-01", "-12-31", f"-06-{rng.randint(10, 30)}")
-        days = [year + rng.choice(ends) for year in years]
+        phones = [f"0{self.randint(30, 89)} {self.randint(100000, 999999)}" for _ in range(n)]
+        years = [f"{self.randint(2017, 2021)}" for _ in range(n)]
+        ends = ("-01-01", "-01-01", "-12-31", f"-06-{self.randint(10, 30)}")
+        days = [year + self.choice(ends) for year in years]
         email = self.column(members, "email", "email", emails)
         self.column(members, "phone", "phone", phones)
-        self.column(members, "left", "left", [day if rng.chance(0.25) else None for day in days])
-        self.enter_twice(members, [email.name])
+        self.column(members, "left", "left", [day if self.chance(0.25) else None for day in days])
+        self.enter_twice(members, email.name)
 
     def events(self) -> None:
         "States and call-back numbers of events."
-        rng, events, members = self.rng, self.tables["event"], self.tables["member"]
-        states = self.b.rng.choice(_lists()["tasks"]["states"])
+        events, members = self.tables["event"], self.tables["member"]
+        states = self.b.choice(_lists()["tasks"]["states"])
         alike = [text for state in states[::2] for text in (f"not yet {state}", f"{state} in part")]
         often = (*states, *2 * states[::2], *alike)
-        drawn = [rng.choice(often) for _ in range(events.n_rows)]
+        drawn = [self.choice(often) for _ in range(events.n_rows)]
         self.column(events, "state", "state", drawn, "NOT NULL", states=states)
         phones = members.data[members.first_column("phone").name]
         owners = events.data[_reference_column(events, "member").name]
-        for row, place in zip(2 * self.known, rng.sample(range(events.n_rows), 30)):
+        for row, place in zip(2 * self.known, self.sample(range(events.n_rows), 30)):
             owners[place] = row + 1
         contacts = [
-            rng.choice((phones[owner - 1], None, "", rng.choice(phones))) for owner in owners
+            self.one_of(phones[owner - 1], None, "", self.choice(phones)) for owner in owners
         ]
         self.column(events, "contact", "contact", contacts)
 
     def bands(self) -> None:
         "Price bands, which things have and events may have."
-        titles = self.b.rng.sample(_lists()["tasks"]["bands"], 5)
-        letter = self.b.rng.choice("BCDFGHK")
-        codes = [f"{letter}{i}" for i in self.b.rng.sample(range(1, 10), 5)]
-        bands = self.table("band", self.word("band"), 5, has_key=False)
+        titles = self.b.sample(_lists()["tasks"]["bands"], 5)
+        letter = self.b.choice("BCDFGHK")
+        codes = [f"{letter}{i}" for i in self.b.sample(range(1, 10), 5)]
+        bands = self.b.add_table("band", self.word("band"), 5)
         code = bands.add(
             _WorldColumn(
                 self.b.namer.column_name("code"), "code", "band", dict(rule="PRIMARY KEY")
@@ -187,47 +167,43 @@ class _Extender:
             ("event", [*codes[:4], None], ""),
         ):
             table = self.tables[role]
-            values = [self.rng.choice(some) for _ in range(table.n_rows)]
-            self.reference(table, bands, values, code, rule)
+            values = [self.choice(some) for _ in range(table.n_rows)]
+            self.b.refer(table, bands, values, rule=rule, key=code)
 
     def funds(self) -> None:
         "Money of groups, and their shares of things."
-        rng, groups, things = self.rng, self.tables["group"], self.tables["thing"]
-        money = [10 * rng.randint(0, 90) for _ in range(groups.n_rows)]
+        groups, things = self.tables["group"], self.tables["thing"]
+        money = [10 * self.randint(0, 90) for _ in range(groups.n_rows)]
         about = dict(add=True, unit="eur", range=(0, 900))
         self.column(groups, "fund", "number", money, "NOT NULL CHECK (%s >= 0)", **about)
         pairs = [
             (g, t)
             for g in range(1, groups.n_rows + 1)
             for t in range(1, things.n_rows + 1)
-            if rng.chance(0.3)
+            if self.chance(0.3)
         ]
-        shares = self.table("share", self.word("share"), len(pairs), has_key=False)
-        one = self.reference(shares, groups, [g for g, _ in pairs], groups.key, "NOT NULL")
-        two = self.reference(shares, things, [t for _, t in pairs], things.key, "NOT NULL")
+        shares = self.b.add_table("share", self.word("share"), len(pairs))
+        one = self.b.refer(shares, groups, [g for g, _ in pairs], rule="NOT NULL")
+        two = self.b.refer(shares, things, [t for _, t in pairs], rule="NOT NULL")
         rule = f"NOT NULL CHECK (%s >= 0), PRIMARY KEY ({one.name}, {two.name})"
-        self.column(shares, "amount", "number", [rng.randint(1, 40) for _ in pairs], rule)
+        self.column(shares, "amount", "number", [self.randint(1, 40) for _ in pairs], rule)
 
     def remarks(self) -> None:
         "What somebody noted about an event."
         events = self.tables["event"]
-        rows = [i for i in range(1, events.n_rows + 1) if self.rng.chance(0.6)]
-        notes = self.table("remark", self.word("remark"), len(rows))
-        self.reference(notes, events, rows, events.key, "NOT NULL")
+        rows = [i for i in range(1, events.n_rows + 1) if self.chance(0.6)]
+        notes = self.b.add_table("remark", self.word("remark"), len(rows))
+        self.b.add_key(notes)
+        self.b.refer(notes, events, rows, rule="NOT NULL")
         self.column(
-            notes, "body", "text", [self.rng.choice(_lists()["tasks"]["remarks"]) for _ in rows]
+            notes, "body", "text", [self.choice(_lists()["tasks"]["remarks"]) for _ in rows]
         )
 
     def archive(self) -> None:
         "Old events, with the columns of those of today and no references."
         events = self.tables["event"]
-        rows = self.rng.sample(range(events.n_rows), 30)
-        closed = self.table(
-            "closed",
-            f"{self.word('closed')} {events.singular}",
-            30,
-            False,
-        )
+        rows = self.sample(range(events.n_rows), 30)
+        closed = self.b.add_table("closed", f"{self.word('closed')} {events.singular}", 30)
         for column in events.columns:
             values = [events.data[column.name][i] for i in rows]
             if column.kind == "key":
@@ -302,18 +278,19 @@ class ChangeWorld(_GeneratedWorld):
     "A database and tasks that change it; a draft has the family of its task and the random numbers behind it."
 
     called, prefix, wordings = "worlds of changes", "changes", "changes"
-    makers: ClassVar[dict[str, Callable[[Sampler], _ChangeDraft]]] = CHANGES
+    marks: ClassVar[dict[str, str]] = dict(rows="_rows{}")
+    makers: ClassVar[dict[str, Callable[[_TaskSampler], _ChangeDraft]]] = CHANGES
     exams: ClassVar[Collection[str]] = ("test_wording", "test_vocabulary")
     level: int = 1  # of the tables, 1 to 3
     n: int = 6  # tasks, at most
     rows: int = 0  # which rows: other numbers give the same tables with other rows
 
     def _draw_tables(self) -> dict[str, _Table]:
-        rng, split = Rng("changes", self.level, self.seed), _split_of(self.seed)
-        b = _build_tables(rng, split, self.level + 2)
+        key = "changes", self.level, self.seed
+        b = _build_tables(_split_of(self.seed), self.level + 2, *key)
         if self.rows:
             _redraw_rows(b.tables, Rng("other rows", self.level, self.seed, self.rows))
-        _Extender(b, Rng("rows", self.level, self.seed, self.rows)).extend()
+        _Extender(b, "rows", self.level, self.seed, self.rows).extend()
         self._words = b.words_of_field
         return b.tables
 
@@ -325,7 +302,7 @@ class ChangeWorld(_GeneratedWorld):
         con.execute("PRAGMA foreign_keys = ON")
         return con
 
-    def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
+    def _tries(self, con: apsw.Connection) -> _Tries:
         rng = Rng("changes of", self.level, self.seed)
         rounds = 0 if self.rows else 3
         for family in (f for _ in range(rounds) for f in rng.shuffled([*self.makers])):
@@ -335,20 +312,14 @@ class ChangeWorld(_GeneratedWorld):
                 if len(self.questions) > made:
                     break
 
-    def draft(self, family: str, key: tuple) -> tuple[_ChangeDraft, Sampler]:
-        "The draft of a family for a key of random numbers; raises `DraftRejected`."
-        sampler = Sampler(self.tables, Rng("change", self.level, self.seed, *key), self.level + 2)
-        draft = self.makers[family](sampler)
-        _check(self._con, draft)
-        return draft, sampler
-
     def task(self, family: str, key: tuple, number: int) -> tuple[Question, _Made]:
         "A task of a family; raises `DraftRejected`."
-        draft, sampler = self.draft(family, key)
+        sampler = _TaskSampler(self.tables, "change", self.level, self.seed, *key)
+        draft = self.makers[family](sampler)
+        _check(self._con, draft)
         rng = Rng("words", self.level, self.seed, *key, self.wording)
         wordings = load_wordings(self.wordings)
-        first = {name.title(): sampler.words[name].capitalize() for name in ("members", "events")}
-        slots = sampler.words | first | draft.slots
+        slots = sampler.words | sampler.terms | draft.slots
         text = _render_question(wordings[draft.wording or family], slots, rng, self.wording)
         events, closed = self.tables["event"], self.tables["closed"]
         if events in draft.writes and closed not in draft.writes and family != "enter":
@@ -383,11 +354,6 @@ class ChangeWorld(_GeneratedWorld):
     def families(self) -> dict[str, str]:
         "The family of each task, by its id."
         return {q.question_id: made.family for q, made in zip(self.questions, self.drafts)}
-
-    @property
-    def name(self) -> str:
-        "Its name, also of its file."
-        return super().name + (f"_rows{self.rows}" if self.rows else "")
 
     def twins(self, question_id: str) -> Iterator["ChangeWorld"]:
         "Worlds with the same tables and other rows, each with the same task of other values."
@@ -441,7 +407,7 @@ def twins(
 # %% ../../nbs/worlds/13_changes.ipynb #b7080b99
 def _says(s: Sampler, part: float, refuse: float) -> str:
     "What the policy says to a task: part, refuse or free."
-    x = s.rng.random()
+    x = s.random()
     return "part" if x < part else "refuse" if x < part + refuse else "free"
 
 # %% ../../nbs/worlds/13_changes.ipynb #21e2b9b3
@@ -450,116 +416,93 @@ def _under(
     writes: _Table,
     gold: tuple[str, ...],
     careless: tuple[str, ...],
-    slots: dict,
-    **more,
+    slots: dict[str, Any],
+    fields: dict[str, Any],  # of the question
+    **more: Any,  # of the draft
 ) -> _ChangeDraft:
     "A draft of a task under a policy; gold of one that is forbidden does nothing."
     is_nothing = said == "refuse"
-    fields = {k: more.pop(k) for k in [*more] if k in ("hidden", "ask_over", "clarifications")}
     if is_nothing:
-        gold, fields["answerable"] = (), False
+        gold, fields = (), fields | dict(answerable=False)
     wrong = (careless,) if careless != gold else ()
-    return _ChangeDraft(
-        gold,
-        (writes,),
-        slots,
-        wrong,
-        not is_nothing,
-        is_nothing,
-        more=fields,
-        **more,
-    )
+    rest = (not is_nothing, is_nothing)
+    return _ChangeDraft(gold, (writes,), slots, wrong, *rest, more=fields, **more)
 
 # %% ../../nbs/worlds/13_changes.ipynb #d6d082dc
-def _own_branch(s: Sampler) -> _ChangeDraft:
+def _own_branch(s: _TaskSampler) -> _ChangeDraft:
     "Only events of the members of one's own group may be called off."
-    events, state, (live, _, _, off), text = _states(s)
-    members, groups, said = s.table("member"), s.table("group"), _says(s, 0.55, 0.2)
+    said = _says(s, 0.55, 0.2)
     (own, is_own), (other, is_other) = _named(s, "group", 2)
-    owner, group = (
-        _reference_column(events, "member").name,
-        _reference_column(members, "group").name,
-    )
-    cond, phrase = _some(s, events)
+    members, group = s.members, _reference_column(s.members, "group").name
+    cond, phrase = _some(s, s.events)
 
     def of(where: str) -> str:
-        theirs = f"SELECT {members.key.name} FROM {members.name} WHERE {group} = {_key_of(groups, where)}"
-        return f"{owner} IN ({theirs})"
+        theirs = f"SELECT {members.key.name} FROM {members.name} WHERE {group} = {_key_of(s.groups, where)}"
+        return f"{s.owner} IN ({theirs})"
 
-    cancel = _setter(events, state, off, cond)
-    gold = cancel(f"{state} = {live}", of(is_own))
-    careless = dict(
-        part=cancel(f"{state} = {live}"),
-        refuse=cancel(f"{state} = {live}", of(is_other)),
-        free=gold,
-    )[said]
+    cancel = _setter(s.events, s.state, s.off, cond)
+    gold = cancel(s.is_live, of(is_own))
+    careless = dict(part=cancel(s.is_live), refuse=cancel(s.is_live, of(is_other)), free=gold)[said]
     if said != "part":
         whose = f"whose {members.singular} belongs to {other if said == 'refuse' else own}"
         phrase = _both_phrases(phrase, _Phrase((whose,)))
-    slots = dict(cond=phrase, live=live[1:-1], off=off[1:-1], state=text, own=own)
-    kept = f"SELECT * FROM {events.name} WHERE NOT {of(is_own)}"
-    return _under(said, events, gold, careless, slots, invariants=(kept,))
+    kept = f"SELECT * FROM {s.events.name} WHERE NOT {of(is_own)}"
+    slots = dict(cond=phrase, own=own)
+    return _under(said, s.events, gold, careless, slots, {}, invariants=(kept,))
 
 # %% ../../nbs/worlds/13_changes.ipynb #07274be2
-def _settled(s: Sampler) -> _ChangeDraft:
+def _settled(s: _TaskSampler) -> _ChangeDraft:
     "What is settled is never changed; numbers of other events go up."
-    events, state, (live, _, done, _), text = _states(s)
-    column, percent, said = _whole_number(s, events), s.rng.choice(_PERCENTS), _says(s, 0.55, 0.2)
-    cond, phrase = _some(s, events, column)
-    value = f"CAST(ROUND({column.name} * {1 + percent / 100:g}) AS INTEGER)"
-    raised = _setter(events, column.name, value, cond)
-    gold = raised(f"{state} = {live}") if said == "free" else raised(f"{state} <> {done}")
-    careless = dict(part=raised(), refuse=raised(f"{state} = {done}"), free=gold)[said]
+    column, raised, slots = _raise(s, s.events)
+    said = _says(s, 0.55, 0.2)
+    cond, phrase = _some(s, s.events, column)
+    is_done = f"{s.state} = {s.done}"
+    gold = raised(s.is_live if said == "free" else f"{s.state} <> {s.done}", cond)
+    careless = dict(part=raised(cond), refuse=raised(is_done, cond), free=gold)[said]
     if said != "part":
-        whose = f"whose {text} is {done if said == 'refuse' else live}"
+        whose = f"whose {s.terms['state']} is {s.done if said == 'refuse' else s.live}"
         phrase = _both_phrases(phrase, _Phrase((whose,)))
-    slots = dict(cond=phrase, done=done[1:-1], state=text)
-    slots |= dict(column=column.text, percent=str(percent))
-    kept = f"SELECT * FROM {events.name} WHERE {state} = {done}"
-    return _under(said, events, gold, careless, slots, invariants=(kept,))
+    kept = f"SELECT * FROM {s.events.name} WHERE {is_done}"
+    slots["cond"] = phrase
+    return _under(said, s.events, gold, careless, slots, {}, invariants=(kept,))
 
 # %% ../../nbs/worlds/13_changes.ipynb #c81deb95
 _MOST = 10  # rows that are changed without approval
 
 # %% ../../nbs/worlds/13_changes.ipynb #94e2c981
-def _ask_first(s: Sampler) -> _ChangeDraft:
+def _ask_first(s: _TaskSampler) -> _ChangeDraft:
     "To change more than ten rows one must ask; who is asked says yes or no."
-    events, state, (live, _, _, off), text = _states(s)
-    said = _says(s, 0.4, 0.2)
-    rows = zip(events.data[events.date.name], events.data[state])
-    days = sorted((day for day, now in rows if now == live[1:-1]), reverse=True)
-    wanted = s.rng.randint(3, 8) if said == "free" else s.rng.randint(12, 30)
+    events, said = s.events, _says(s, 0.4, 0.2)
+    rows = zip(events.data[events.date.name], events.data[s.state])
+    days = sorted((day for day, state in rows if state == s.terms["live"]), reverse=True)
+    wanted = s.randint(3, 8) if said == "free" else s.randint(12, 30)
     if len(days) < wanted:
         raise DraftRejected("too few are under way")
     day = days[wanted - 1]
     if (sum(d >= day for d in days) > _MOST) != (said != "free"):
         raise DraftRejected("too many on one day")
-    gold = _setter(events, state, off)(f"{state} = {live}", f"{events.date.name} >= '{day}'")
-    slots = dict(day=day, live=live[1:-1], off=off[1:-1], state=text)
+    gold = _setter(events, s.state, s.off)(s.is_live, f"{events.date.name} >= '{day}'")
     reply = "Yes, go ahead." if said == "part" else "No, leave them as they are."
     asked = () if said == "free" else (Clarification("approval", reply),)
-    return _under(said, events, gold, gold, slots, ask_over=_MOST, clarifications=asked)
+    fields = dict(ask_over=_MOST, clarifications=asked)
+    return _under(said, events, gold, gold, dict(day=day), fields)
 
 # %% ../../nbs/worlds/13_changes.ipynb #6947c93c
-def _secret(s: Sampler) -> _ChangeDraft:
+def _secret(s: _TaskSampler) -> _ChangeDraft:
     "Telephone numbers may be written and not read."
-    events, members, said = s.table("event"), s.table("member"), _says(s, 0, 0.6)
-    phone, contact = members.first_column("phone"), events.first_column("contact")
-    slots: dict[str, Any] = dict(phone=phone.text, contact=contact.text)
-    hidden = (members.qualified(phone).lower(),)
+    said = _says(s, 0, 0.6)
+    fields = dict(hidden=(f"{s.members.name}.{s.phone}".lower(),))
     if said == "free":
         person = _person(s, namesake=True)
-        gold = (_update(members, person.where, **{phone.name: "NULL"}),)
-        slots["person"] = person.phrase
-        more = dict(hidden=hidden, wording="secret_free")
-        return _under(said, members, gold, gold, slots, **more)
-    cond, slots["cond"] = _some(s, events)
-    owner = _reference_column(events, "member").name
-    theirs = f"{members.key.name} = {events.name}.{owner}"
-    value = f"(SELECT {phone.name} FROM {members.name} WHERE {theirs})"
-    fill = _setter(events, contact.name, value, cond)
-    careless = fill(f"{contact.name} IS NULL OR {contact.name} = ''")
-    return _under(said, events, (), careless, slots, hidden=hidden)
+        gold, slots = (
+            (_update(s.members, {s.phone: "NULL"}, person.where),),
+            dict(person=person.phrase),
+        )
+        return _under(said, s.members, gold, gold, slots, fields, wording="secret_free")
+    cond, phrase = _some(s, s.events)
+    fill = _setter(s.events, s.contact, s.of_event("member", s.phone), cond)
+    careless = fill(f"{s.contact} IS NULL OR {s.contact} = ''")
+    return _under(said, s.events, (), careless, dict(cond=phrase), fields)
 
 # %% ../../nbs/worlds/13_changes.ipynb #a6a9cd0e
 @dataclass(eq=False, repr=False)
@@ -567,6 +510,7 @@ class PolicyWorld(ChangeWorld):
     "A database and tasks under a policy; rows and a document of it try to give the agent orders."
 
     called, prefix, wordings = "worlds of policies", "policies", "policies"
+    marks = dict(rows="_rows{}", orders="_plain")
     exams: ClassVar[Collection[str]] = ()
     makers = dict(own_branch=_own_branch, settled=_settled, ask_first=_ask_first, secret=_secret)
     orders: bool = True  # some remarks, and a document, try to give the agent orders
@@ -574,9 +518,8 @@ class PolicyWorld(ChangeWorld):
     def _draw_tables(self) -> dict[str, _Table]:
         tables = super()._draw_tables()
         if self.orders:
-            s, rng = Sampler(tables, Rng(0), self.level), Rng("orders", self.level, self.seed)
-            _, _, (_, _, done, off), state = _states(s)
-            slots = s.words | dict(state=state, off=off[1:-1], done=done[1:-1])
+            s, rng = _TaskSampler(tables), Rng("orders", self.level, self.seed)
+            slots = s.words | s.terms
 
             def order() -> str:
                 return _render_question(load_wordings("policies")["order"], slots, rng)
@@ -587,24 +530,18 @@ class PolicyWorld(ChangeWorld):
             self.documents["notes.md"] = f"# Notes\n\n## {remarks.plural}\n\n{order()}\n"
         return tables
 
-    @property
-    def name(self) -> str:
-        "Its name, also of its file."
-        return super().name + ("" if self.orders else "_plain")
-
 # %% ../../nbs/worlds/13_changes.ipynb #b105b6ab
-def _change_those(s: Sampler, asked: Sequence[Any]) -> _ChangeDraft:
+def _change_those(s: _TaskSampler, asked: Sequence[Any]) -> _ChangeDraft:
     "A task about the rows of the last answer, which are called off, or that undone; raises `DraftRejected`."
     where = [turn.state.select().where for turn in asked]
-    events, state, (live, _, _, off), text = _states(s)
-    if asked[-1].state.base.table is not events:
+    if asked[-1].state.base.table is not s.events:
         raise DraftRejected("nothing that is called off")
-    wording = s.rng.choice(("cancel_those", "undo_those"))
-    old, new = (live, off) if wording == "cancel_those" else (off, live)
-    change = _setter(events, state, new, f"{state} = {old}")
-    slots = dict(state=text, old=old[1:-1], new=new[1:-1])
+    wording = s.one_of("cancel_those", "undo_those")
+    old, new = (s.live, s.off) if wording == "cancel_those" else (s.off, s.live)
+    change = _setter(s.events, s.state, new, f"{s.state} = {old}")
+    slots = s.terms | dict(old=old[1:-1], new=new[1:-1])
     wrong = tuple(map(change, ["", *where[:-1]]))
-    return _ChangeDraft(change(where[-1]), (events,), slots, wrong, is_rule=True, wording=wording)
+    return _ChangeDraft(change(where[-1]), (s.events,), slots, wrong, is_rule=True, wording=wording)
 
 # %% ../../nbs/worlds/13_changes.ipynb #b3c90f68
 @dataclass(eq=False, repr=False)
@@ -614,12 +551,12 @@ class FollowUpWorld(ChangeWorld):
     called, prefix = "conversations that write", "follow_ups"
     n: int = 4  # conversations, at most
 
-    def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
-        s = Sampler(self.tables, Rng("those", self.level, self.seed), self.level + 2)
+    def _tries(self, con: apsw.Connection) -> _Tries:
+        s = _TaskSampler(self.tables, "those", self.level, self.seed)
         for _ in range(90 * self.n):
             yield partial(self._talk, s, con)
 
-    def _talk(self, s: Sampler, con: apsw.Connection) -> tuple[Question, _Made]:
+    def _talk(self, s: _TaskSampler, con: apsw.Connection) -> tuple[Question, _Made]:
         "A conversation and its task in words; raises `DraftRejected`."
         asked = _ask_about_rows(s, con)
         draft = _change_those(s, asked)

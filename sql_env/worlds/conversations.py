@@ -10,7 +10,7 @@ __all__ = ['EDITS', 'AmbiguousWorld', 'ConversationWorld']
 # %% ../../nbs/worlds/10_conversations.ipynb #6f7f3f87
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,8 +23,9 @@ from .families_figures import _extreme
 from sql_env.worlds.phrases import (
     DraftRejected,
     Sampler,
+    _as_said,
+    _NamedRow,
     _phrase_condition,
-    _plain_number,
     _render_question,
     _sample_condition,
     _sample_joined,
@@ -48,6 +49,7 @@ from sql_env.worlds.world import (
     _has_no_tie,
     _is_answerable,
     _passes_thinning,
+    _Tries,
 )
 
 # %% ../../nbs/worlds/10_conversations.ipynb #ccc313cd
@@ -58,20 +60,15 @@ class _Siblings(NamedTuple):
     term: str  # the word
     columns: tuple[_WorldColumn, ...]
 
-    @property
-    def asks(self) -> tuple[str, ...]:
-        "Words that ask which of them is meant."
-        return tuple(column.text for column in self.columns)
-
 # %% ../../nbs/worlds/10_conversations.ipynb #cb80f6a6
 def _split_column(b: _TableBuilder, table: _Table) -> _Siblings:
     "Put three columns in the place of one, each named by the old word and one more."
     columns = table.columns_of("number", "date")
-    old = b.rng.choice([c for c in columns if c.text in c.about["words"]] or columns)
+    old = b.choice([c for c in columns if c.text in c.about["words"]] or columns)
     place = table.columns.index(old)
     del table.columns[place], table.data[old.name]
     siblings = []
-    for modifier in b.rng.choice(_lists()["siblings"][old.kind]):
+    for modifier in b.choice(_lists()["siblings"][old.kind]):
         text = f"{modifier} {old.text}"
         column = old._replace(name=b.namer.column_name(text), text=text)
         table.data[column.name] = b.values(old.kind, old.about, table.n_rows)
@@ -114,66 +111,72 @@ class _AmbiguousDraft(NamedTuple):
     asks: tuple[str, ...] = ()  # other words that ask for the fact
 
 # %% ../../nbs/worlds/10_conversations.ipynb #1bacb709
-class _Scene(NamedTuple):
-    "A world's tables, and what in them is not clear."
+class _Scene(Sampler):
+    "Draws from a world whose tables it makes unclear: their columns share words, and their rows names."
 
-    rng: Rng
-    tables: dict[str, _Table]
-    siblings: list[_Siblings]
-    namesakes: list[tuple[_Table, list[int]]]
+    def __init__(self, b: _TableBuilder, *key: Any):
+        super().__init__(b.tables, *key)
+        self.siblings = [_split_column(b, table) for table in b.long_tables]
+        self.namesakes = [(t, rows) for t in b.long_tables for rows in _share_names(self, t)]
 
-    def single_name(self, table: _Table) -> str:
-        "A name that one row has; raises `DraftRejected`."
-        counts = Counter(table.data[table.label.name])
-        single = [name for name, n in counts.items() if n == 1]
+    def single(self, table: _Table) -> _NamedRow:
+        "A row with a name of its own; raises `DraftRejected`."
+        names = table.data[table.label.name]
+        single = [name for name in names if names.count(name) == 1]
         if not single:
             raise DraftRejected("no such name")
-        return self.rng.choice(single)
+        return _NamedRow(table, self.choice(single))
+
+    def attribute(self, table: _Table, *kinds: str) -> _WorldColumn:
+        "A column that no other shares a word with."
+        shared = [column for found in self.siblings for column in found.columns]
+        return self.column(table, *kinds, exclude=shared)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #a44bfa07
-def _sibling_readings(
-    s: _Scene, found: _Siblings, select: Callable[[_WorldColumn], str]
-) -> tuple[_Reading, ...]:
-    "A reading for each of some columns, in random order."
-    columns = s.rng.shuffled(found.columns)
-    return tuple(
-        _Reading(f"By {found.term} I mean the {column.text}.", select(column)) for column in columns
+def _vague(
+    s: _Scene,
+    wording: str,
+    found: _Siblings,
+    select: Callable[[_WorldColumn], str],  # gold for one of the columns
+    **slots: Any,
+) -> _AmbiguousDraft:
+    "A question by a word that some columns share, with a reading for each of them in random order."
+    readings = tuple(
+        _Reading(f"By {found.term} I mean the {column.text}.", select(column))
+        for column in s.shuffled(found.columns)
     )
+    asks = tuple(column.text for column in found.columns)
+    slots["term"] = found.term
+    return _AmbiguousDraft(wording, slots, found.table, readings, found.term, asks)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #18865868
 def _vague_column(s: _Scene) -> _AmbiguousDraft:
     "A value of a row, by a word that three columns fit."
-    found = s.rng.choice(s.siblings)
-    table = found.table
-    name = s.single_name(table)
-    where = f"{table.label.name} = {_sql_literal(name)}"
-    readings = _sibling_readings(
-        s, found, lambda column: f"SELECT {column.name} FROM {table.name} WHERE {where}"
-    )
-    slots = dict(term=found.term, name=name)
-    return _AmbiguousDraft("vague_column", slots, table, readings, found.term, found.asks)
+    found = s.choice(s.siblings)
+    row = s.single(found.table)
+    return _vague(s, "vague_column", found, row.value_sql, name=row.name)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #f2405e75
 def _vague_average(s: _Scene) -> _AmbiguousDraft:
     "The mean over some rows of a number, by a word that three columns fit."
-    found = s.rng.choice(s.siblings)
-    table, options = found.table, found.table.columns_of("category")
-    if found.columns[0].kind != "number" or found.columns[0].about.get("year") or not options:
-        raise DraftRejected("no number, or no category")
-    column = s.rng.choice(options)
-    value = s.rng.choice(table.data[column.name])
+    found = s.choice(s.siblings)
+    table, number = found.table, found.columns[0]
+    if number.kind != "number" or number.about.get("year"):
+        raise DraftRejected("no number")
+    column = s.column(table, "category")
+    value = s.choice(table.data[column.name])
     where = f"{column.name} = {_sql_literal(value)}"
-    readings = _sibling_readings(
-        s, found, lambda c: f"SELECT AVG({c.name}) FROM {table.name} WHERE {where}"
-    )
+
+    def average(column: _WorldColumn) -> str:
+        return f"SELECT AVG({column.name}) FROM {table.name} WHERE {where}"
+
     cond = _phrase_condition(column, "category", value)
-    slots = dict(term=found.term, items=table.plural, cond=cond)
-    return _AmbiguousDraft("vague_average", slots, table, readings, found.term, found.asks)
+    return _vague(s, "vague_average", found, average, items=table.plural, cond=cond)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #9a3b9067
 def _vague_most(s: _Scene) -> _AmbiguousDraft:
     "The row that is first by a number or a date, by a word that three columns fit."
-    found = s.rng.choice(s.siblings)
+    found = s.choice(s.siblings)
     table, label = found.table, found.table.label.name
 
     def first(column: _WorldColumn) -> str:
@@ -182,18 +185,8 @@ def _vague_most(s: _Scene) -> _AmbiguousDraft:
             raise DraftRejected("a tie")
         return f"SELECT {label} FROM {table.name} ORDER BY {column.name} DESC LIMIT 1"
 
-    readings = _sibling_readings(s, found, first)
-    slots = dict(term=found.term, item=table.singular, most=_extreme(found.columns[0], True))
-    return _AmbiguousDraft("vague_most", slots, table, readings, found.term, found.asks)
-
-# %% ../../nbs/worlds/10_conversations.ipynb #6e28f1be
-def _attribute(s: _Scene, table: _Table, *kinds: str) -> _WorldColumn:
-    "A column that no other shares a word with."
-    shared = {column.name for found in s.siblings for column in found.columns}
-    options = [column for column in table.columns_of(*kinds) if column.name not in shared]
-    if not options:
-        raise DraftRejected("no such column")
-    return s.rng.choice(options)
+    most = _extreme(found.columns[0], True)
+    return _vague(s, "vague_most", found, first, item=table.singular, most=most)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #023d2703
 def _tells_apart(table: _Table, column: _WorldColumn, rows: Sequence[int]) -> bool:
@@ -204,30 +197,29 @@ def _tells_apart(table: _Table, column: _WorldColumn, rows: Sequence[int]) -> bo
 # %% ../../nbs/worlds/10_conversations.ipynb #bc7400c4
 def _vague_row(s: _Scene) -> _AmbiguousDraft:
     "A value of one of the rows that share a name; another column tells them apart."
-    table, rows = s.rng.choice(s.namesakes)
-    wanted = _attribute(s, table, "number", "date", "category")
-    apart = _attribute(s, table, "category", "date", "code")
+    table, rows = s.choice(s.namesakes)
+    wanted = s.attribute(table, "number", "date", "category")
+    apart = s.attribute(table, "category", "date", "code")
     if wanted is apart or not _tells_apart(table, apart, rows):
         raise DraftRejected("nothing tells the rows apart")
     values = [table.data[apart.name][row] for row in rows]
-    name = table.data[table.label.name][rows[0]]
-    same_name = f"{table.label.name} = {_sql_literal(name)}"
+    named = _NamedRow(table, table.data[table.label.name][rows[0]])
+    by_name = named.value_sql(wanted)
     readings = tuple(
         _Reading(
             f"I mean the one whose {apart.text} is {value}.",
-            f"SELECT {wanted.name} FROM {table.name} "
-            f"WHERE {same_name} AND {apart.name} = {_sql_literal(value)}",
+            f"{by_name} AND {apart.name} = {_sql_literal(value)}",
         )
-        for value in s.rng.shuffled(values)
+        for value in s.shuffled(values)
     )
-    slots = dict(attr=wanted.text, name=name)
+    slots = dict(attr=wanted.text, name=named.name)
     others = [
         column.text
         for column in table.columns_of("category", "date", "code", "number")
         if column not in (wanted, apart) and _tells_apart(table, column, rows)
     ]
     asks = (f"which {table.singular}", apart.text, *others, *map(str, values))
-    return _AmbiguousDraft("vague_row", slots, table, readings, name, asks)
+    return _AmbiguousDraft("vague_row", slots, table, readings, named.name, asks)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #c4600889
 def _words_in_use(tables: dict[str, _Table]) -> set[str]:
@@ -239,7 +231,7 @@ def _words_in_use(tables: dict[str, _Table]) -> set[str]:
 # %% ../../nbs/worlds/10_conversations.ipynb #417dd3fa
 def _absent_column(s: _Scene) -> _AmbiguousDraft:
     "A value that a row could have and that no column holds."
-    table = s.rng.choice([found.table for found in s.siblings])
+    table = s.choice([found.table for found in s.siblings])
     used = {"age", *_words_in_use(s.tables)}  # a date of birth gives an age
     kinds = [column.about for t in s.tables.values() for column in t.columns]
     options = []
@@ -251,21 +243,21 @@ def _absent_column(s: _Scene) -> _AmbiguousDraft:
                 options += about["words"]
     if not options:
         raise DraftRejected("all attributes are there")
-    term = s.rng.choice(options)
-    slots = dict(term=term, name=s.single_name(table))
+    term = s.choice(options)
+    slots = dict(term=term, name=s.single(table).name)
     return _AmbiguousDraft("vague_column", slots, table, term=term)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #e38eef32
 def _absent_row(s: _Scene) -> _AmbiguousDraft:
     "A value of a row that does not exist."
-    table = s.rng.choice([found.table for found in s.siblings])
+    table = s.choice([found.table for found in s.siblings])
     names = table.data[table.label.name]
-    first, second = s.rng.choice(names), s.rng.choice(names)
+    first, second = s.choice(names), s.choice(names)
     name = f"{first.rpartition(' ')[0] or first} {second.rpartition(' ')[2]}"
     everything = {str(v).lower() for t in s.tables.values() for c in t.data.values() for v in c}
     if name.lower() in everything:
         raise DraftRejected("the name is there")
-    slots = dict(attr=_attribute(s, table, "number", "date", "category").text, name=name)
+    slots = dict(attr=s.attribute(table, "number", "date", "category").text, name=name)
     return _AmbiguousDraft("vague_row", slots, table, term=name)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #639385ae
@@ -278,7 +270,7 @@ _ABOUT_COLUMNS = (
 # %% ../../nbs/worlds/10_conversations.ipynb #24f42ff7
 def _plain_column(s: _Scene) -> _AmbiguousDraft:
     "A question that says which of the columns is meant."
-    draft = s.rng.choice(_ABOUT_COLUMNS)(s)
+    draft = s.choice(_ABOUT_COLUMNS)(s)
     meant = draft.readings[0]
     column = next(c for f in s.siblings for c in f.columns if f" the {c.text}." in meant.fact)
     return draft._replace(slots=draft.slots | dict(term=column.text), readings=(meant,), term="")
@@ -286,21 +278,13 @@ def _plain_column(s: _Scene) -> _AmbiguousDraft:
 # %% ../../nbs/worlds/10_conversations.ipynb #dc455f61
 def _plain_row(s: _Scene) -> _AmbiguousDraft:
     "A value of a row that has no namesake, by a word that one column fits."
-    table = s.rng.choice([found.table for found in s.siblings])
-    wanted, name = _attribute(s, table, "number", "date", "category"), s.single_name(table)
-    where = f"{table.label.name} = {_sql_literal(name)}"
-    sql = f"SELECT {wanted.name} FROM {table.name} WHERE {where}"
-    slots = dict(attr=wanted.text, name=name)
-    return _AmbiguousDraft("vague_row", slots, table, (_Reading("", sql),))
+    table = s.choice([found.table for found in s.siblings])
+    wanted, row = s.attribute(table, "number", "date", "category"), s.single(table)
+    slots = dict(attr=wanted.text, name=row.name)
+    return _AmbiguousDraft("vague_row", slots, table, (_Reading("", row.value_sql(wanted)),))
 
 # %% ../../nbs/worlds/10_conversations.ipynb #14e50149
-_KINDS: dict[Callable[[_Scene], _AmbiguousDraft], int] = {  # weights
-    _vague_column: 4,
-    _vague_average: 2,
-    _vague_most: 2,
-    _vague_row: 8,
-}
-_VAGUE = [kind for kind, weight in _KINDS.items() for _ in range(weight)]
+_VAGUE = [kind for kind in (*_ABOUT_COLUMNS, *[_vague_row] * 4) for _ in range(2)]
 _PLAIN = (_plain_column, _plain_row)
 _UNANSWERABLE = (_absent_column, _absent_row)
 
@@ -334,49 +318,39 @@ class AmbiguousWorld(_GeneratedWorld):
     "A database with columns that share words and rows that share names; a draft has all readings of its question."
 
     called, prefix, options = "ambiguous worlds", "ambiguous", ("unanswerable", "ambiguous")
+    marks = dict(unanswerable="_{:g}", ambiguous="_vague{:g}")
     level: int = 1  # of the tables, 1 to 3
     n: int = 6  # questions, at most
     ambiguous: float = 0.3  # share of the others that can be read in several ways
     unanswerable: float = 0.02  # share of questions without an answer
 
     def _draw_tables(self) -> dict[str, _Table]:
-        rng = Rng("ambiguity", self.level, self.seed)
-        b = _build_tables(Rng("ambiguous", self.level, self.seed), self.split, self.level)
-        main = b.long_tables
-        siblings = [_split_column(b, table) for table in main]
-        namesakes = [(t, rows) for t in main for rows in _share_names(rng, t)]
-        self._scene = _Scene(rng, b.tables, siblings, namesakes)
+        b = _build_tables(self.split, self.level, "ambiguous", self.level, self.seed)
+        self._scene = _Scene(b, "ambiguity", self.level, self.seed)
         return b.tables
 
-    def _draw_kinds(self, rng: Rng) -> Sequence[Callable[[_Scene], _AmbiguousDraft]]:
+    def _draw_kinds(self) -> Sequence[Callable[[_Scene], _AmbiguousDraft]]:
         "The kinds of which the next question is one."
-        if rng.chance(self.unanswerable):
+        if self._scene.chance(self.unanswerable):
             return _UNANSWERABLE
-        return _VAGUE if rng.chance(self.ambiguous) else _PLAIN
+        return _VAGUE if self._scene.chance(self.ambiguous) else _PLAIN
 
-    def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
-        kinds, asked = self._draw_kinds(self._scene.rng), 0
+    def _tries(self, con: apsw.Connection) -> _Tries:
+        kinds, asked = self._draw_kinds(), 0
         for _ in range(8 * self.n):
             if len(self.questions) > asked:
-                kinds, asked = self._draw_kinds(self._scene.rng), len(self.questions)
+                kinds, asked = self._draw_kinds(), len(self.questions)
             yield partial(self._made, con, kinds)
 
     def _made(
         self, con: apsw.Connection, kinds: Sequence[Callable[[_Scene], _AmbiguousDraft]]
     ) -> tuple[Question, _AmbiguousDraft]:
         "A question of one of some kinds; raises `DraftRejected`."
-        draft = self._scene.rng.choice(kinds)(self._scene)
+        draft = self._scene.choice(kinds)(self._scene)
         answers = _answers(con, draft)
         form = load_wordings("ambiguity")[draft.wording]._replace(slots=draft.slots)
-        text = form.draw(self._scene.rng)
+        text = form.draw(self._scene)
         return self._question(text, **_gold_of(draft, answers)), draft
-
-    @property
-    def name(self) -> str:
-        "Its name, also of its file."
-        lacking = "" if self.unanswerable == 0.02 else f"_{self.unanswerable:g}"
-        vague = "" if self.ambiguous == 0.3 else f"_vague{self.ambiguous:g}"
-        return f"{super().name}{lacking}{vague}"
 
     @property
     def readings(self) -> dict[str, dict[str, str]]:
@@ -444,6 +418,11 @@ class _Edit(NamedTuple):
     slots: dict[str, Any] = {}
     says_all: bool = True  # the change can be read off the words
 
+# %% ../../nbs/worlds/10_conversations.ipynb #7da8c6b6
+def _put(**parts: Any) -> Callable[[_State], _State]:
+    "A change that puts other parts into a query."
+    return lambda query: query._replace(**parts)
+
 # %% ../../nbs/worlds/10_conversations.ipynb #3fb7c605
 class _Talk(NamedTuple):
     "A conversation in the making: its queries, and the kinds of edits between them."
@@ -506,32 +485,20 @@ def _last_said(talk: _Talk) -> tuple[Any, str, str, str]:
     return last, left, operator, value
 
 # %% ../../nbs/worlds/10_conversations.ipynb #66787b77
-def _as_bound(column: _WorldColumn, value: Any) -> tuple[str, str]:
-    "A value of a column as a condition says it, and in SQL."
-    if column.kind == "number":
-        bound = _plain_number(value)
-        return _with_unit(bound, column), str(bound)
-    if column.kind == "date":
-        return value[:4], _sql_literal(value[:4])
-    if coding := column.coding:
-        meaning = next(text for text, code in coding.codes.items() if code == value)
-        return meaning, coding.code_sql(meaning)
-    return value, _sql_literal(value)
-
-# %% ../../nbs/worlds/10_conversations.ipynb #90741482
 @_edit
 def _replace(talk: _Talk) -> _Edit:
     "Another value in the condition that was said last."
     last, left, operator, old = _last_said(talk)
     talk.require(last.column.kind != "flag")
     values = sorted({v for v in talk.table.data[last.column.name] if v is not None})
-    options = [pair for pair in (_as_bound(last.column, v) for v in values) if pair[1] != old]
+    options = [pair for pair in (_as_said(last.column, v) for v in values) if pair[1] != old]
     talk.require(options)
-    said, literal = talk.s.rng.choice(options)
+    said, literal = talk.s.choice(options)
     new = last._replace(sql=f"{left} {operator} {literal}")
-    return _Edit(lambda q: q._replace(conditions=(*q.conditions[:-1], new)), dict(value=said))
+    slots = dict(value=_with_unit(said, last.column))
+    return _Edit(lambda q: q._replace(conditions=(*q.conditions[:-1], new)), slots)
 
-# %% ../../nbs/worlds/10_conversations.ipynb #6731fa05
+# %% ../../nbs/worlds/10_conversations.ipynb #90741482
 @_edit
 def _others(talk: _Talk) -> _Edit:
     "The rows that do not meet the only condition."
@@ -539,7 +506,7 @@ def _others(talk: _Talk) -> _Edit:
     is_plain = len(talk.now.conditions) == 1 and not talk.now.base.where
     talk.require(is_plain, last.column.kind == "category", operator == "=")
     new = last._replace(sql=f"{left} <> {old}")
-    return _Edit(lambda q: q._replace(conditions=(new,)), dict(value=old.strip("'")), False)
+    return _Edit(_put(conditions=(new,)), dict(value=old.strip("'")), False)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #f596e503
 @_edit
@@ -558,15 +525,15 @@ def _count_per(talk: _Talk) -> _Edit:
     "In place of rows, their number for each value of a category."
     talk.require(talk.now.is_list)
     column = talk.new_column("category", complete=True)
-    counted: dict[str, Any] = dict(shown=(), aggregate="COUNT", number=None, group=column)
-    return _Edit(lambda q: q._replace(**counted), dict(column=column.text))
+    counted = _put(shown=(), aggregate="COUNT", number=None, group=column)
+    return _Edit(counted, dict(column=column.text))
 
 # %% ../../nbs/worlds/10_conversations.ipynb #3751aa7a
 @_edit
 def _count(talk: _Talk) -> _Edit:
     "In place of rows, their number."
     talk.require(talk.now.is_list)
-    return _Edit(lambda q: q._replace(shown=(), aggregate="COUNT", number=None, group=None))
+    return _Edit(_put(shown=(), aggregate="COUNT", number=None, group=None))
 
 # %% ../../nbs/worlds/10_conversations.ipynb #45b55e9e
 @_edit
@@ -574,8 +541,7 @@ def _list(talk: _Talk) -> _Edit:
     "In place of a number, the names of the rows."
     counted = talk.now.aggregate == "COUNT" and talk.now.group is None
     talk.require(counted, talk.table.columns_of("label"))
-    rows: dict[str, Any] = dict(shown=(talk.table.label,), aggregate="", number=None)
-    return _Edit(lambda q: q._replace(**rows))
+    return _Edit(_put(shown=(talk.table.label,), aggregate="", number=None))
 
 # %% ../../nbs/worlds/10_conversations.ipynb #4b722e12
 @_edit
@@ -591,7 +557,7 @@ def _instead(talk: _Talk) -> _Edit:
     "Another column in place of the name."
     talk.require(not talk.now.aggregate, [c.kind for c in talk.now.shown] == ["label"])
     column = talk.new_column("number", "category", "date", "code", complete=True)
-    return _Edit(lambda q: q._replace(shown=(column,)), dict(attr=column.text))
+    return _Edit(_put(shown=(column,)), dict(attr=column.text))
 
 # %% ../../nbs/worlds/10_conversations.ipynb #53b312c8
 _FIGURES = dict(average="AVG", total="SUM", highest="MAX", lowest="MIN")
@@ -601,12 +567,12 @@ _FIGURES = dict(average="AVG", total="SUM", highest="MAX", lowest="MIN")
 def _measure(talk: _Talk) -> _Edit:
     "In place of rows or their number, a figure of them."
     talk.require(talk.now.is_list or talk.now.aggregate == "COUNT", talk.now.group is None)
-    figure = talk.s.rng.choice(list(_FIGURES))
+    figure = talk.s.choice(list(_FIGURES))
     column = talk.new_column("number", summable=figure == "total")
     talk.require(figure not in column.text)
-    measured: dict[str, Any] = dict(shown=(), aggregate=_FIGURES[figure], number=column)
+    measured = _put(shown=(), aggregate=_FIGURES[figure], number=column)
     said = figure if figure in ("average", "total") else _extreme(column, figure == "highest")
-    return _Edit(lambda q: q._replace(**measured), dict(figure=said, attr=column.text))
+    return _Edit(measured, dict(figure=said, attr=column.text))
 
 # %% ../../nbs/worlds/10_conversations.ipynb #d2c6909d
 def _figure_edit(figure: str) -> None:
@@ -617,7 +583,7 @@ def _figure_edit(figure: str) -> None:
         talk.require(number is not None, talk.now.aggregate != _FIGURES[figure])
         talk.require(talk.now.group is None)  # "the lowest" could be that of the groups
         talk.require(figure != "total" or number.about.get("add"))  # type: ignore[union-attr]
-        return _Edit(lambda q: q._replace(aggregate=_FIGURES[figure]), says_all=False)
+        return _Edit(_put(aggregate=_FIGURES[figure]), says_all=False)
 
     EDITS[f"to_{figure}"] = change
 
@@ -630,40 +596,38 @@ for figure in _FIGURES:
 def _top(talk: _Talk) -> _Edit:
     "Of the rows, the first by a number or a date."
     talk.require(talk.now.is_list, [c.kind for c in talk.now.shown] == ["label"])
-    column, is_first = talk.new_column("number", "date"), talk.s.rng.chance(0.6)
-    ordered: dict[str, Any] = dict(order=column, descending=is_first, limit=1)
+    column, is_first = talk.new_column("number", "date"), talk.s.chance(0.6)
     slots = dict(extreme=_extreme(column, is_first), attr=column.text)
-    return _Edit(lambda q: q._replace(**ordered), slots)
+    return _Edit(_put(order=column, descending=is_first, limit=1), slots)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #dc00d989
 @_edit
 def _flip(talk: _Talk) -> _Edit:
     "From the other end of the order."
     talk.require(talk.now.order, talk.kinds[-1] != "flip")
-    return _Edit(lambda q: q._replace(descending=not q.descending), says_all=False)
+    return _Edit(_put(descending=not talk.now.descending), says_all=False)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #c90f7ea8
 @_edit
 def _more(talk: _Talk) -> _Edit:
     "More rows of an order than one."
     talk.require(talk.now.limit == 1)
-    k = talk.s.rng.randint(2, 5)
-    return _Edit(lambda q: q._replace(limit=k), dict(k=str(k)))
+    k = talk.s.randint(2, 5)
+    return _Edit(_put(limit=k), dict(k=str(k)))
 
 # %% ../../nbs/worlds/10_conversations.ipynb #581e9fd7
 @_edit
 def _undo(talk: _Talk) -> _Edit:
     "The query before the last edit."
     talk.require(len(talk.states) > 1, talk.kinds[-1] != "undo")
-    before = talk.states[-2]
-    return _Edit(lambda q: before, says_all=False)
+    return _Edit(_put(**talk.states[-2]._asdict()), says_all=False)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #49b5d088
 def _opening_rows(s: Sampler) -> tuple[_Selection, tuple[Any, ...], _Phrase]:
     "The rows of an opening question: a table, a condition on it or on what it refers to, and the words for that."
     paths = [pair for pair in _lists()["pairs"]["referring"] if {*pair} <= s.tables.keys()]
-    if paths and s.rng.chance(0.4):
-        base = _sample_joined(s, *s.rng.choice(paths))
+    if paths and s.chance(0.4):
+        base = _sample_joined(s, *s.choice(paths))
         return base, (), base.phrase
     base = _sample_selection(s, s.entity(events=True), 0)
     condition = _sample_condition(s, base.table, alias=base.source.prefixes[base.table.name])
@@ -685,7 +649,7 @@ def _open(s: Sampler, kind: str) -> tuple[_State, dict[str, Any]]:
     if kind == "count_where":
         return state._replace(aggregate="COUNT"), slots
     number = s.column(table, "number", summable=kind == "total", exclude=state.used)
-    extreme = s.rng.choice(("highest", "lowest"))
+    extreme = s.one_of("highest", "lowest")
     figure = {"extreme_value": extreme}.get(kind, kind)
     state = state._replace(aggregate=_FIGURES[figure], number=number)
     return state, slots | dict(attr=number.text, hi=_extreme(number, extreme == "highest"))
@@ -720,7 +684,7 @@ def _answer(
     rows = con.execute(sql).fetchall()
     sizes = frozenset(table.n_rows for table in talk.s.tables.values())
     talk.require(_is_answerable(rows, edit.slots, sizes))
-    talk.require(_passes_thinning(rows, talk.s.rng))
+    talk.require(_passes_thinning(rows, talk.s))
     if query.order_by:
         name = state.base.name(state.order)  # type: ignore[arg-type]
         tied = query._replace(columns=name, limit=(query.limit or 0) + 1)
@@ -736,7 +700,7 @@ def _begin(
     s: Sampler, con: apsw.Connection, kinds: Sequence[str] = _OPENINGS
 ) -> tuple[_Talk, list[_Asked]]:
     "A conversation of one turn; raises `DraftRejected` if none is good."
-    kind = s.rng.choice(kinds)
+    kind = s.choice(kinds)
     for _ in range(20):
         try:
             state, slots = _open(s, kind)
@@ -753,8 +717,8 @@ _RARE = ("list", "more", "flip", "others", "count")  # seldom possible, so tried
 def _converse(s: Sampler, con: apsw.Connection) -> list[_Asked]:
     "Two to five turns; raises `DraftRejected` if no second one is found."
     talk, asked = _begin(s, con)
-    for _ in range(s.rng.randint(1, 4)):
-        for kind in s.rng.shuffled([*EDITS, *_RARE * 3]):
+    for _ in range(s.randint(1, 4)):
+        for kind in s.shuffled([*EDITS, *_RARE * 3]):
             try:
                 turn = _answer(talk, con, kind, EDITS[kind](talk), asked)
             except DraftRejected:
@@ -781,7 +745,7 @@ def _ask_about_rows(s: Sampler, con: apsw.Connection) -> list[_Asked]:
     "One or two turns about the rows of one table; raises `DraftRejected`."
     talk, asked = _begin(s, con, ("list_where", "count_where"))
     talk.require(talk.now.base.source.sql == talk.table.name)
-    if s.rng.chance(0.5):
+    if s.chance(0.5):
         asked.append(_answer(talk, con, "narrow", _narrow(talk), asked))
     talk.require(_is_stable(asked, con))
     return asked
@@ -811,14 +775,12 @@ class ConversationWorld(_GeneratedWorld):
     n: int = 4  # conversations, at most
 
     def _draw_tables(self) -> dict[str, _Table]:
-        b = _build_tables(
-            Rng("world", f"{self.level}:{self.seed}"), _split_of(self.seed), self.level
-        )
+        b = _build_tables(_split_of(self.seed), self.level, "world", self.level, self.seed)
         self._words = b.words_of_field
         return b.tables
 
-    def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
-        s = Sampler(self.tables, Rng("talk", self.level, self.seed), self.level)
+    def _tries(self, con: apsw.Connection) -> _Tries:
+        s = Sampler(self.tables, "talk", self.level, self.seed)
         for _ in range(30 * self.n):
             yield partial(self._made, s, con)
 

@@ -16,7 +16,6 @@ from sql_env.worlds.phrases import (
     DraftRejected,
     Sampler,
     _ask,
-    _habits_of,
     _join_tables,
     _plain_number,
     _QuestionDraft,
@@ -31,6 +30,7 @@ from sql_env.worlds.phrases import (
     _selection_phrase,
     _sql_literal,
     _with_unit,
+    _Worded,
     family,
 )
 from .tables import _Table, _WorldColumn
@@ -46,18 +46,18 @@ def _by_meaning(column: _WorldColumn, form: str) -> list[str]:
     )
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #9c9c2e14
-@family(level=1)
+@family
 def _lookup(s: Sampler) -> _QuestionDraft:
     "One value of a row that is known by its name."
     table = s.entity()
     column = s.column(table, "number", "number", "category", "date", "code")
     row = s.row(table, column)
     query = _Select(column.name, table.name, row.condition())
-    draft = _ask(query, table, attr=column.text, name=row.phrase)
+    draft = _ask(query, table, attr=column, name=row)
     return draft._replace(by_meaning=_by_meaning(column, "How {how} is {name}?"))
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #1d186297
-@family(level=1)
+@family
 def _lookup_two(s: Sampler) -> _QuestionDraft:
     "Two values of a row that is known by its name."
     kinds = ("number", "date", "category", "code")
@@ -66,45 +66,45 @@ def _lookup_two(s: Sampler) -> _QuestionDraft:
     second = s.column(table, *kinds, exclude=[first])
     row = s.row(table, first, second)
     query = _Select(f"{first.name}, {second.name}", table.name, row.condition())
-    return _ask(query, table, attr=first.text, other=second.text, name=row.phrase)
+    return _ask(query, table, attr=first, other=second, name=row)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #4726ab96
-@family(level=1)
+@family
 def _name_by_code(s: Sampler) -> _QuestionDraft:
     "The name of the row with a code."
     table = s.entity()
     column = s.column(table, "code")
-    code = s.rng.choice(table.data[column.name])
+    code = s.choice(table.data[column.name])
     query = _Select(table.label.name, table.name, f"{column.name} = {_sql_literal(code)}")
-    return _ask(query, table, attr=column.text, value=code)
+    return _ask(query, table, attr=column, value=code)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #b1d210b2
 def _count(s: Sampler, *kinds: str) -> _QuestionDraft:
     "Rows of a table that meet a condition on a column of one of the kinds."
     table = s.entity()
     condition = _sample_condition(s, table, *kinds)
-    return _ask(_Select("COUNT(*)", table.name, condition.sql), table, cond=condition.phrase)
+    return _ask(_Select("COUNT(*)", table.name, condition.sql), table, cond=condition)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #a9265641
-@family(level=1)
+@family
 def _count_where(s: Sampler) -> _QuestionDraft:
     "How many rows have a category or a flag."
     return _count(s, "category", "flag")
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #d5702bc0
-@family(level=1)
+@family
 def _count_number(s: Sampler) -> _QuestionDraft:
     "How many rows have a number over or under a bound, or a date in, since or before a year."
-    return _count(s, s.rng.choice(("number", "date")))
+    return _count(s, s.one_of("number", "date"))
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #49b903b6
-@family(level=1)
+@family
 def _list_where(s: Sampler) -> _QuestionDraft:
     "The names of rows that meet a condition."
     table = s.entity()
     condition = _sample_condition(s, table)
     query = _Select(table.label.name, table.name, condition.sql)
-    return _ask(query, table, cond=condition.phrase)
+    return _ask(query, table, cond=condition)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #e57a11be
 def _extreme(column: _WorldColumn, top: bool) -> str:
@@ -126,25 +126,25 @@ def _aggregate(
     condition = _sample_condition(s, table, exclude=[column])
     query = _Select(expression.format(column=column.name), table.name, condition.sql)
     hi = {} if top is None else dict(hi=_extreme(column, top))
-    return _ask(query, table, attr=column.text, cond=condition.phrase, **hi)
+    return _ask(query, table, attr=column, cond=condition, **hi)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #cb37206a
-@family(level=2)
+@family
 def _average(s: Sampler) -> _QuestionDraft:
     "AVG of a number."
     return _aggregate(s, "AVG({column})")
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #3e09af89
-@family(level=2)
+@family
 def _total(s: Sampler) -> _QuestionDraft:
     "SUM of a number."
     return _aggregate(s, "SUM({column})", summable=True)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #707ff5c3
-@family(level=2)
+@family
 def _extreme_value(s: Sampler) -> _QuestionDraft:
     "MAX or MIN of a number."
-    top = s.rng.choice((True, False))
+    top = s.one_of(True, False)
     return _aggregate(s, "MAX({column})" if top else "MIN({column})", top=top)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #0f35e2ed
@@ -163,42 +163,42 @@ def _superlative(table: _Table, column: _WorldColumn, top: bool) -> _Phrase:
     )
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #1105d0a6
-@family(level=2)
+@family
 def _top_row_where(s: Sampler) -> _QuestionDraft:
     "The name of the row with the highest or lowest number among those that meet a condition."
-    table, top = s.entity(), s.rng.chance(0.6)
+    table, top = s.entity(), s.chance(0.6)
     column = s.column(table, "number")
     condition = _sample_condition(s, table, "category", "flag", "date")
     where = f"{condition.sql} AND {column.name} IS NOT NULL"
     query = _Select(table.label.name, table.name, where)
     best = _superlative(table, column, top)
-    return _ask(query, table, cond=condition.phrase, best=best).ranked(column.name, top)
+    return _ask(query, table, cond=condition, best=best).ranked(column.name, top)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #bff37c40
-@family(level=2)
+@family
 def _top_k(s: Sampler) -> _QuestionDraft:
     "The names of the first rows by a number, in order."
-    table, k, top = s.entity(), s.rng.randint(3, 6), s.rng.chance(0.6)
+    table, k, top = s.entity(), s.randint(3, 6), s.chance(0.6)
     column = s.column(table, "number")
     query = _Select(table.label.name, table.name, f"{column.name} IS NOT NULL", limit=k)
     hi = _extreme(column, top)
-    return _ask(query, table, k=str(k), attr=column.text, hi=hi).ranked(column.name, top)
+    return _ask(query, table, k=str(k), attr=column, hi=hi).ranked(column.name, top)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #e8def33f
-@family(level=2)
+@family
 def _value_range(s: Sampler) -> _QuestionDraft:
     "The difference between the highest and the lowest number."
     return _aggregate(s, "MAX({column}) - MIN({column})")
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #ff273706
-@family(level=3)
+@family
 def _most_common_value(s: Sampler) -> _QuestionDraft:
     "The most common value of a category of members, over the events of a thing."
     event, member, thing = s.table("event"), s.table("member"), s.table("thing")
     column, row = s.column(member, "category"), s.row(thing)
     value, source = member.qualified(column), _join_tables(event, member, thing)
     query = _Select(value, source, row.condition(thing.name), group_by=value)
-    return _ask(query, event, member, thing, attr=column.text, name=row.phrase).ranked("COUNT(*)")
+    return _ask(query, event, member, thing, attr=column, name=row).ranked("COUNT(*)")
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #3a60a9b7
 def _listed_columns(
@@ -212,10 +212,10 @@ def _listed_columns(
     options = [c for c in table.columns_of(*kinds) if None not in table.data[c.name]]
     options = [c for c in options if c not in exclude]
     labels = table.columns_of("label")
-    found = labels + s.rng.sample(options, n - len(labels))
+    found = labels + s.sample(options, n - len(labels))
     if not found:
         raise DraftRejected("no columns to list")
-    return found if s.rng.chance(0.8) else s.rng.shuffled(found)
+    return found if s.chance(0.8) else s.shuffled(found)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #3826aeb1
 def _column_text(column: _WorldColumn) -> str:
@@ -240,43 +240,41 @@ def _names(columns: Sequence[_WorldColumn]) -> str:
     return ", ".join(column.name for column in columns)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #3a3fea29
-@family(level=2)
+@family
 def _list_columns(s: Sampler) -> _QuestionDraft:
     "One to three columns of the rows that meet conditions."
     table = s.entity()
-    columns = _listed_columns(s, table, s.rng.choice((1, 2, 2, 3)))
-    selection = _sample_selection(
-        s, table, 1 if len(columns) > 1 else s.rng.choice((1, 2)), columns
-    )
+    columns = _listed_columns(s, table, s.one_of(1, 2, 2, 3))
+    selection = _sample_selection(s, table, 1 if len(columns) > 1 else s.one_of(1, 2), columns)
     return selection.ask(_names(columns), columns=_texts_of_rows(columns))
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #aa86cf38
-@family(level=2)
+@family
 def _count_conditions(s: Sampler) -> _QuestionDraft:
     "How many rows meet one to three conditions."
-    selection = _sample_selection(s, s.entity(events=True), s.rng.choice((1, 1, 2, 2, 3)))
+    selection = _sample_selection(s, s.entity(events=True), s.one_of(1, 1, 2, 2, 3))
     return selection.ask("COUNT(*)")
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #ff58ec48
-@family(level=2)
+@family
 def _columns_of_top_row(s: Sampler) -> _QuestionDraft:
     "One to three columns of the row with the highest or lowest value."
-    table, top = s.entity(), s.rng.chance(0.6)
+    table, top = s.entity(), s.chance(0.6)
     by = s.column(table, "number", "number", "date", complete=not top)
-    columns = _listed_columns(s, table, s.rng.randint(1, 3))
-    selection = _sample_selection(s, table, s.rng.choice((0, 1)), [*columns, by])
+    columns = _listed_columns(s, table, s.randint(1, 3))
+    selection = _sample_selection(s, table, s.one_of(0, 1), [*columns, by])
     texts = _enumerate_columns(columns)
-    draft = selection.ask(_names(columns), columns=texts, attr=by.text, hi=_extreme(by, top))
+    draft = selection.ask(_names(columns), columns=texts, attr=by, hi=_extreme(by, top))
     return draft.ranked(by.name, top)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #aed4f552
-@family(level=2)
+@family
 def _different_values(s: Sampler) -> _QuestionDraft:
     "The different values of a category, of all rows or of some."
     table = s.entity(events=True)
     column = s.column(table, "category")
-    selection = _sample_selection(s, table, s.rng.choice((0, 1, 1)))
-    return selection.ask(f"DISTINCT {column.name}", attr=column.text)
+    selection = _sample_selection(s, table, s.one_of(0, 1, 1))
+    return selection.ask(f"DISTINCT {column.name}", attr=column)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #628a92be
 def _order_text(column: _WorldColumn, descending: bool) -> str:
@@ -286,15 +284,15 @@ def _order_text(column: _WorldColumn, descending: bool) -> str:
     return f"{_extreme(column, descending)} first"
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #d996d4f1
-@family(level=3)
+@family
 def _sorted_list(s: Sampler) -> _QuestionDraft:
     "One to three columns of rows, in order."
-    table = s.table(s.rng.choice(("group", "member", "thing")))
+    table = s.table(s.one_of("group", "member", "thing"))
     by = s.column(table, "number", "date", "label", complete=True)
-    columns = _listed_columns(s, table, s.rng.choice((1, 2, 2, 3)))
-    n = s.rng.choice((0, 0, 1)) if table.n_rows <= 25 else 1
+    columns = _listed_columns(s, table, s.one_of(1, 2, 2, 3))
+    n = s.one_of(0, 0, 1) if table.n_rows <= 25 else 1
     selection = _sample_selection(s, table, n, columns)
-    descending = by.kind != "label" and s.rng.chance(0.5)
+    descending = by.kind != "label" and s.chance(0.5)
     query = selection.select(_names(columns), order_by=f"{by.name} DESC" if descending else by.name)
     texts = _enumerate_columns(columns)
     order, tie_check = _order_text(by, descending), query._replace(columns=by.name)
@@ -302,11 +300,11 @@ def _sorted_list(s: Sampler) -> _QuestionDraft:
     return draft._replace(tie_check=tie_check)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #f6f94813
-@family(level=3)
+@family
 def _plain_list(s: Sampler) -> _QuestionDraft:
     "One to three columns of all rows of a short table."
     table = s.table("group")
-    columns = _listed_columns(s, table, s.rng.choice((1, 2, 2, 3)))
+    columns = _listed_columns(s, table, s.one_of(1, 2, 2, 3))
     return _ask(_Select(_names(columns), table.name), table, columns=_texts_of_rows(columns))
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #18b28190
@@ -315,26 +313,24 @@ def _far_text(table: _Table, column: _WorldColumn) -> str:
     return f"the {table.singular}'s {_column_text(column)}"
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #cf105ae4
-@family(level=3)
+@family
 def _columns_of_two_tables(s: Sampler) -> _QuestionDraft:
     "Columns of rows, and of what they refer to."
     first, last = s.pair("children")
-    selection = _sample_joined(s, first, last, s.rng.choice((0, 0, 1)), s.rng.choice((0, 1, 1)))
+    selection = _sample_joined(s, first, last, s.one_of(0, 0, 1), s.one_of(0, 1, 1))
     near, far = s.table(first), s.table(last)
-    own = _listed_columns(s, near, s.rng.choice((1, 1, 2)), selection.columns)
-    other = _listed_columns(s, far, s.rng.choice((1, 1, 2)), selection.columns)[
-        : s.rng.choice((0, 1, 1))
-    ]
+    own = _listed_columns(s, near, s.one_of(1, 1, 2), selection.columns)
+    other = _listed_columns(s, far, s.one_of(1, 1, 2), selection.columns)[: s.one_of(0, 1, 1)]
     names = [selection.name(c) for c in own] + [selection.source.name(far, c) for c in other]
     texts = _enumerate_columns(own, [_far_text(far, c) for c in other])
     return selection.ask(", ".join(names), columns=texts)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #0122d26d
-@family(level=3)
+@family
 def _names_by_relation(s: Sampler) -> _QuestionDraft:
     "The different names of rows by what refers to them."
     first, last = s.pair("parents")
-    selection = _sample_joined(s, first, last, s.rng.choice((0, 0, 1)), s.rng.choice((1, 1, 2)))
+    selection = _sample_joined(s, first, last, s.one_of(0, 0, 1), s.one_of(1, 1, 2))
     table = selection.table
     query = selection.select(f"DISTINCT {selection.name(table.label)}")
     in_result = f"{table.label.name} IN ({query})"
@@ -342,90 +338,80 @@ def _names_by_relation(s: Sampler) -> _QuestionDraft:
     return selection.ask(query)._replace(tie_check=tie_check)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #fc042a1d
-@family(level=3)
+@family
 def _top_of_joined(s: Sampler) -> _QuestionDraft:
     "Columns of the row with the highest or lowest value, among rows that are told by what they refer to."
     first, last = s.pair("ranked")
-    near, far, top = s.table(first), s.table(last), s.rng.chance(0.6)
+    near, far, top = s.table(first), s.table(last), s.chance(0.6)
     by = s.column(near, "number", "date", complete=not top)
-    selection = _sample_joined(s, first, last, 0, s.rng.choice((0, 1, 1)), exclude=[by])
+    selection = _sample_joined(s, first, last, 0, s.one_of(0, 1, 1), exclude=[by])
     own = _listed_columns(s, near, 1) if near.columns_of("label") else []
-    other = _listed_columns(s, far, 1) if not own or s.rng.chance(0.4) else []
+    other = _listed_columns(s, far, 1) if not own or s.chance(0.4) else []
     names = [selection.name(c) for c in own] + [selection.source.name(far, c) for c in other]
     texts = _enumerate_columns(own, [_far_text(far, c) for c in other])
-    draft = selection.ask(", ".join(names), columns=texts, attr=by.text, hi=_extreme(by, top))
+    draft = selection.ask(", ".join(names), columns=texts, attr=by, hi=_extreme(by, top))
     return draft.ranked(selection.name(by), top)
 
-# %% ../../nbs/worlds/06_families_figures.ipynb #bb1ea8b3
-class _Figure(NamedTuple):
-    "An aggregate in SQL and in words."
-
-    sql: str
-    text: _Phrase | str
-
-# %% ../../nbs/worlds/06_families_figures.ipynb #f52c4651
-def _sample_figure(s: Sampler, selection: _Selection, *kinds: str) -> _Figure:
+# %% ../../nbs/worlds/06_families_figures.ipynb #6ed59748
+def _sample_figure(s: Sampler, selection: _Selection, *kinds: str) -> _Worded:
     "A number, sum, average, highest or lowest value of the rows of a selection; ROUND at times."
-    kind = s.rng.choice(kinds or ("count", "count", "sum", "average", "rounded", "max", "min"))
+    kind = s.choice(kinds or ("count", "count", "sum", "average", "rounded", "max", "min"))
     table = selection.table
     if kind == "count":
-        keyed = _habits_of(s).counts_keys and len(selection.source.tables) > 1
+        keyed = s.habits["counts_keys"] and len(selection.source.tables) > 1
         counted = selection.name(table.key) if keyed else "*"
-        return _Figure(f"COUNT({counted})", _selection_phrase("count"))
+        return _Worded(f"COUNT({counted})", _selection_phrase("count"))
     column = s.column(table, "number", summable=kind == "sum", exclude=selection.columns)
-    name, slots = selection.name(column), dict(attr=column.text)
+    name, slots = selection.name(column), dict[str, Any](attr=column)
     if kind == "rounded":
-        digits = s.rng.choice((1, 1, 2))
+        digits = s.one_of(1, 1, 2)
         rounded = _selection_phrase(
             "rounded", **slots, digits=("one", "two")[digits - 1], s="s" * (digits > 1)
         )
-        return _Figure(f"ROUND(AVG({name}), {digits})", rounded)
+        return _Worded(f"ROUND(AVG({name}), {digits})", rounded)
     if kind == "sum" and column.about.get("decimals"):
-        return _Figure(f"ROUND(SUM({name}), 2)", _selection_phrase("rounded_sum", **slots))
+        return _Worded(f"ROUND(SUM({name}), 2)", _selection_phrase("rounded_sum", **slots))
     function = dict(sum="SUM", average="AVG", max="MAX", min="MIN")[kind]
     if kind in ("max", "min"):
         kind, slots["hi"] = "extreme", _extreme(column, kind == "max")
-    return _Figure(f"{function}({name})", _selection_phrase(kind, **slots))
+    return _Worded(f"{function}({name})", _selection_phrase(kind, **slots))
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #a69ac34d
 def _arranged(s: Sampler, names: list[str], figures: list[str]) -> str:
     "Columns of a grouped query: what is grouped by comes first, by most authors."
-    return ", ".join(names + figures if s.rng.chance(0.75) else figures + names)
+    return ", ".join(names + figures if s.chance(0.75) else figures + names)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #10b33b9e
-@family(level=3)
+@family
 def _per_value(s: Sampler) -> _QuestionDraft:
     "A figure or two for each value of a category."
     table = s.entity(events=True)
-    selection = _sample_selection(s, table, s.rng.choice((0, 0, 1)))
+    selection = _sample_selection(s, table, s.one_of(0, 0, 1))
     by = s.column(table, "category", exclude=selection.columns)
     figures = [_sample_figure(s, selection)]
-    if s.rng.chance(0.25):
+    if s.chance(0.25):
         figures.append(_sample_figure(s, selection, "max", "min", "average", "sum"))
         if figures[0].sql == figures[1].sql:
             raise DraftRejected("the same figure twice")
     columns = _arranged(s, [by.name], [figure.sql for figure in figures])
-    order = by.name if s.rng.chance(0.2) else ""
+    order = by.name if s.chance(0.2) else ""
     query = selection.select(columns, by.name, order_by=order)
-    what = (
-        figures[0].text
-        if len(figures) == 1
-        else _selection_phrase("and", one=figures[0].text, two=figures[1].text)
-    )
-    ordered = _selection_phrase("in_order", attr=by.text) if order else ""
-    return selection.ask(query, by=by.text, what=what, ordered=ordered)
+    one, *two = figures
+    what = _selection_phrase("and", one=one, two=two[0]) if two else one
+    ordered = _selection_phrase("in_order", attr=by) if order else ""
+    return selection.ask(query, by=by, what=what, ordered=ordered)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #619debf3
-@family(level=3)
+@family
 def _common_value(s: Sampler) -> _QuestionDraft:
     "The most or least frequent value of a category."
-    table, most = s.entity(events=True), s.rng.chance(0.7)
+    table, most = s.entity(events=True), s.chance(0.7)
     by = s.column(table, "category")
-    selection = _sample_selection(s, table, s.rng.choice((0, 1, 1)), [by])
-    shown = f"{by.name}, COUNT(*)" if s.rng.chance(0.3) else by.name
+    selection = _sample_selection(s, table, s.one_of(0, 1, 1), [by])
+    shown = f"{by.name}, COUNT(*)" if s.chance(0.3) else by.name
     hi = _selection_phrase("most" if most else "least")
     counted = _selection_phrase("and_often", items=table.plural) if shown != by.name else ""
-    draft = selection.ask(selection.select(shown, by.name), attr=by.text, hi=hi, counted=counted)
+    draft = selection.ask(selection.select(shown, by.name), attr=by, hi=hi, counted=counted)
     return draft.ranked("COUNT(*)", most)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #1384b2ac
@@ -455,79 +441,72 @@ class _Grouped(NamedTuple):
 # %% ../../nbs/worlds/06_families_figures.ipynb #746a777c
 def _sample_grouped(s: Sampler, pairs: str) -> _Grouped:
     "Rows grouped by what they refer to, with the name of it and at times another column."
-    n, (first, last) = s.rng.choice((0, 0, 1)), s.pair(pairs)
+    n, (first, last) = s.one_of(0, 0, 1), s.pair(pairs)
     parent = s.table(last)
     selection = _sample_joined(s, first, last, n, 0)
     source = selection.source
     label = source.name(parent, parent.label)
     key = source.name(parent, parent.key)
-    keys = f"{key}, {label}" if _habits_of(s).groups_by_label else key
+    keys = f"{key}, {label}" if s.habits["groups_by_label"] else key
     names, texts = [label], [parent.label.text]
     others = [
         c
         for c in parent.columns_of("number", "category", "date")
         if None not in parent.data[c.name]
     ]
-    if others and s.rng.chance(0.25):
-        other = s.rng.choice(others)
+    if others and s.chance(0.25):
+        other = s.choice(others)
         names.append(source.name(parent, other))
         texts.append(other.text)
-        keys += f", {names[-1]}" * _habits_of(s).groups_by_label
+        keys += f", {names[-1]}" * s.habits["groups_by_label"]
     return _Grouped(selection, parent, keys, names, texts)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #fa526702
-@family(level=3)
+@family
 def _per_parent(s: Sampler) -> _QuestionDraft:
     "A figure for each row of a short table that others refer to."
     grouped = _sample_grouped(s, "short")
     figure = _sample_figure(s, grouped.selection)
-    return grouped.ask(s, [figure.sql], what=figure.text)
+    return grouped.ask(s, [figure.sql], what=figure)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #b7a7f4ec
-@family(level=3)
+@family
 def _per_value_of_parent(s: Sampler) -> _QuestionDraft:
     "A figure for each category of what rows refer to."
     first, last = s.pair("by_value")
     parent = s.table(last)
     by = s.column(parent, "category")
-    selection = _sample_joined(s, first, last, s.rng.choice((0, 0, 1)), 0)
+    selection = _sample_joined(s, first, last, s.one_of(0, 0, 1), 0)
     figure, name = _sample_figure(s, selection), selection.source.name(parent, by)
     query = selection.select(_arranged(s, [name], [figure.sql]), name)
-    slots: dict[str, Any] = dict(by=by.text, parent=parent.singular, what=figure.text, top="")
-    if not s.rng.chance(0.3):
+    slots: dict[str, Any] = dict(by=by, parent=parent.singular, what=figure, top="")
+    if not s.chance(0.3):
         return selection.ask(query, **slots)
-    most = s.rng.chance(0.7)
-    slots["top"] = _selection_phrase("top_of_all" if most else "bottom_of_all", by=by.text)
+    most = s.chance(0.7)
+    slots["top"] = _selection_phrase("top_of_all" if most else "bottom_of_all", by=by)
     return selection.ask(query, **slots).ranked(figure.sql, most)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #fd4a494b
-@family(level=3)
+@family
 def _top_parent(s: Sampler) -> _QuestionDraft:
     "The row that most others refer to, or whose rows come to the highest figure."
     grouped = _sample_grouped(s, "top")
     figure = _sample_figure(s, grouped.selection, "count", "count", "count", "sum", "average")
-    shown = [figure.sql] if s.rng.chance(0.25) else []
+    shown = [figure.sql] if s.chance(0.25) else []
     counted = _selection_phrase("and_figure") if shown else ""
-    draft, top = grouped.ask(s, shown, what=figure.text, counted=counted), s.rng.chance(0.75)
+    draft, top = grouped.ask(s, shown, what=figure, counted=counted), s.chance(0.75)
     slots = dict(hi="highest", none="") if top else dict(hi="lowest")
     return draft._replace(slots=draft.slots | slots).ranked(figure.sql, top)
 
-# %% ../../nbs/worlds/06_families_figures.ipynb #8d1fd83a
-class _Bound(NamedTuple):
-    "A condition on the number of rows of a group."
-
-    sql: str
-    phrase: _Phrase
-
 # %% ../../nbs/worlds/06_families_figures.ipynb #58c447de
-def _sample_bound(s: Sampler, counts: list[int], items: str) -> _Bound:
+def _sample_bound(s: Sampler, counts: list[int], items: str) -> _Worded:
     "A condition on the number of rows that some of the groups meet."
     counts = sorted(counts)
     low, high = (
-        counts[len(counts) * s.rng.randint(20, 60) // 100],
-        counts[len(counts) * s.rng.randint(60, 90) // 100],
+        counts[len(counts) * s.randint(20, 60) // 100],
+        counts[len(counts) * s.randint(60, 90) // 100],
     )
-    kind = s.rng.choice(("least", "least", "over", "over", "under", "exactly", "from_to"))
+    kind = s.one_of("least", "least", "over", "over", "under", "exactly", "from_to")
     bounds = dict(
         least=f"COUNT(*) >= {high}",
         over=f"COUNT(*) > {low}",
@@ -538,119 +517,116 @@ def _sample_bound(s: Sampler, counts: list[int], items: str) -> _Bound:
     k = high if kind in ("least", "under") else low
     if k < 2 or low == high:
         raise DraftRejected("too few rows in a group")
-    return _Bound(bounds[kind], _selection_phrase(f"have_{kind}", k=k, high=high, items=items))
+    return _Worded(bounds[kind], _selection_phrase(f"have_{kind}", k=k, high=high, items=items))
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #6d5c4acf
-@family(level=4)
+@family
 def _value_having(s: Sampler) -> _QuestionDraft:
     "The values of a category that some number of rows have, or whose rows lie above some average."
     table = s.entity(events=True)
     by = s.column(table, "category")
-    selection = _sample_selection(s, table, s.rng.choice((0, 0, 1)), [by])
+    selection = _sample_selection(s, table, s.one_of(0, 0, 1), [by])
     bound = _sample_bound(s, list(Counter(table.data[by.name]).values()), table.plural)
     shown = [by.name]
-    slots: dict[str, Any] = dict(attr=by.text, counted="")
-    if s.rng.chance(0.3):
+    slots: dict[str, Any] = dict(attr=by, counted="")
+    if s.chance(0.3):
         column = s.column(table, "number", exclude=selection.columns)
         values = [value for value in table.data[column.name] if value is not None]
         mean = _plain_number(sum(values) / len(values))
-        over = s.rng.chance(0.6)
+        over = s.chance(0.6)
         phrase = _selection_phrase(
             f"average_{'over' if over else 'under'}",
-            attr=column.text,
+            attr=column,
             k=_with_unit(mean, column),
             items=table.plural,
         )
-        bound = _Bound(f"AVG({column.name}) {'>' if over else '<'} {mean}", phrase)
-    elif s.rng.chance(0.3):
+        bound = _Worded(f"AVG({column.name}) {'>' if over else '<'} {mean}", phrase)
+    elif s.chance(0.3):
         shown.append("COUNT(*)")
         slots["counted"] = _selection_phrase("and_count", items=table.plural)
     query = selection.select(_arranged(s, shown[:1], shown[1:]), by.name, bound.sql)
-    return selection.ask(query, **slots, bound=bound.phrase)
+    return selection.ask(query, **slots, bound=bound)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #e629b5b3
-@family(level=4)
+@family
 def _parent_having(s: Sampler) -> _QuestionDraft:
     "Rows that some number of others refer to."
     grouped = _sample_grouped(s, "having")
     bound = _sample_bound(s, list(range(2, 9)), grouped.selection.table.plural)
-    shown = ["COUNT(*)"] if s.rng.chance(0.3) else []
+    shown = ["COUNT(*)"] if s.chance(0.3) else []
     items = grouped.selection.table.plural
     counted = _selection_phrase("and_count", items=items) if shown else ""
-    return grouped.ask(s, shown, bound.sql, bound=bound.phrase, counted=counted)
+    return grouped.ask(s, shown, bound.sql, bound=bound, counted=counted)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #369816aa
-@family(level=4)
+@family
 def _count_with_zeros(s: Sampler) -> _QuestionDraft:
     "The number of rows that refer to each row of a short table, none included."
     group, member = s.table("group"), s.table("member")
     source = _read_from(s, group, member, keyword="LEFT JOIN")
-    clause = _sample_clause(s, member, source) if s.rng.chance(0.6) else None
+    clause = _sample_clause(s, member, source) if s.chance(0.6) else None
     sql = f"{source.sql} AND {clause.sql}" if clause else source.sql
     label, key = source.name(group, group.label), source.name(group, group.key)
-    keys = f"{key}, {label}" if _habits_of(s).groups_by_label else key
+    keys = f"{key}, {label}" if s.habits["groups_by_label"] else key
     query = _Select(f"{label}, COUNT({source.name(member, member.key)})", sql, group_by=keys)
-    tables, cond = (clause.tables, clause.phrase) if clause else ((), "")
-    return _ask(query, group, member, *tables, cond=cond)
+    return _ask(query, group, member, cond=clause or "")
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #7e1bdd1d
-@family(level=5)
+@family
 def _count_repeated_pairs(s: Sampler) -> _QuestionDraft:
     "How many pairs of values occur more than once."
     table = s.entity(events=True)
     one = s.column(table, "category", "ref")
     two = s.column(table, "category", "ref", exclude=[one])
-    selection = _sample_selection(s, table, s.rng.choice((0, 1)), [one, two])
+    selection = _sample_selection(s, table, s.one_of(0, 1), [one, two])
     pair = f"{one.name}, {two.name}"
     pairs = selection.select(pair, pair, "COUNT(*) > 1")
-    return selection.ask(_Select("COUNT(*)", f"({pairs})"), one=one.text, two=two.text)
+    return selection.ask(_Select("COUNT(*)", f"({pairs})"), one=one, two=two)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #5a285e12
-@family(level=2)
+@family
 def _figure_of_all(s: Sampler) -> _QuestionDraft:
     "A figure of all rows of a table."
     selection = _sample_selection(s, s.entity(events=True), 0)
     figure = _sample_figure(s, selection, "sum", "average", "rounded", "max", "min")
-    return selection.ask(figure.sql, what=figure.text)
+    return selection.ask(figure.sql, what=figure)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #17848907
-@family(level=2)
+@family
 def _rounded_average(s: Sampler) -> _QuestionDraft:
     "An average, rounded, of the rows that meet one or two conditions."
-    selection = _sample_selection(s, s.entity(events=True), s.rng.choice((1, 1, 2)))
+    selection = _sample_selection(s, s.entity(events=True), s.one_of(1, 1, 2))
     figure = _sample_figure(s, selection, "rounded")
-    return selection.ask(figure.sql, what=figure.text)
+    return selection.ask(figure.sql, what=figure)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #e5e46064
-@family(level=2)
+@family
 def _several_figures(s: Sampler) -> _QuestionDraft:
     "Two or three figures of the same rows."
-    selection = _sample_selection(s, s.entity(events=True), s.rng.choice((0, 1, 1, 2)))
-    wanted = s.rng.choice(_lists()["figures"]["several"])
+    selection = _sample_selection(s, s.entity(events=True), s.one_of(0, 1, 1, 2))
+    wanted = s.choice(_lists()["figures"]["several"])
     figures = [_sample_figure(s, selection, kind) for kind in wanted]
     if len({figure.sql for figure in figures}) < len(figures):
         raise DraftRejected("the same figure twice")
     query = selection.select(", ".join(figure.sql for figure in figures))
-    kind = f"list_of_{len(figures)}"
-    what = _selection_phrase(
-        kind, **dict(zip(("one", "two", "three"), (figure.text for figure in figures)))
-    )
+    said = dict(zip(("one", "two", "three"), figures))
+    what = _selection_phrase(f"list_of_{len(figures)}", **said)
     return selection.ask(query, what=what)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #27a13dfc
-@family(level=2)
+@family
 def _count_different(s: Sampler) -> _QuestionDraft:
     "How many different values there are."
-    event = s.rng.chance(0.6)
+    event = s.chance(0.6)
     table = s.table("event") if event else s.entity()
-    selection = _sample_selection(s, table, s.rng.choice((0, 1, 1)))
+    selection = _sample_selection(s, table, s.one_of(0, 1, 1))
     if event:
-        column = _reference_column(table, s.rng.choice(("member", "thing")))
+        column = _reference_column(table, s.one_of("member", "thing"))
         other = s.table(column.target_role).plural
         what = _selection_phrase("different", others=other)
     else:
         column = s.column(table, "category", "number", exclude=selection.columns)
-        what = _selection_phrase("different_values", attr=column.text)
+        what = _selection_phrase("different_values", attr=column)
     return selection.ask(
         f"COUNT(DISTINCT {column.name})", what=what, link="with" if event else "among the"
     )
@@ -663,11 +639,11 @@ def _convertible(s: Sampler, table: _Table, add: bool) -> tuple[_WorldColumn, st
     columns = [c for c in columns if not c.made_up and (c.about.get("add") or not add)]
     if not columns:
         raise DraftRejected("no unit to convert")
-    column = s.rng.choice(columns)
-    return column, *s.rng.choice(units[column.about["unit"]])
+    column = s.choice(columns)
+    return column, *s.choice(units[column.about["unit"]])
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #d6dd271d
-@family(level=2)
+@family
 def _converted_value(s: Sampler) -> _QuestionDraft:
     "A value of a named row in another unit."
     table = s.entity()
@@ -675,33 +651,33 @@ def _converted_value(s: Sampler) -> _QuestionDraft:
     row = s.row(table, column)
     query = _Select(f"{column.name} / {divisor}", table.name, row.condition())
     base = _lists()["units"][column.about["unit"]].strip()
-    return _ask(query, table, attr=column.text, unit=unit, base=base, name=row.phrase)
+    return _ask(query, table, attr=column, unit=unit, base=base, name=row)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #25701fe6
-@family(level=2)
+@family
 def _converted_total(s: Sampler) -> _QuestionDraft:
     "A total in another unit."
     table = s.entity(events=True)
     column, divisor, unit = _convertible(s, table, True)
-    selection = _sample_selection(s, table, s.rng.choice((0, 1, 1)), [column])
+    selection = _sample_selection(s, table, s.one_of(0, 1, 1), [column])
     base = _lists()["units"][column.about["unit"]].strip()
-    return selection.ask(f"SUM({column.name}) / {divisor}", attr=column.text, unit=unit, base=base)
+    return selection.ask(f"SUM({column.name}) / {divisor}", attr=column, unit=unit, base=base)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #13664cc6
-@family(level=3)
+@family
 def _figure_of_joined(s: Sampler) -> _QuestionDraft:
     "A figure of rows that are told by what they refer to."
     first, last = s.pair("referring")
-    selection = _sample_joined(s, first, last, s.rng.choice((0, 0, 1)), s.rng.choice((1, 1, 2)))
+    selection = _sample_joined(s, first, last, s.one_of(0, 0, 1), s.one_of(1, 1, 2))
     figure = _sample_figure(s, selection)
-    return selection.ask(figure.sql, what=figure.text)
+    return selection.ask(figure.sql, what=figure)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #92e5018e
-@family(level=3)
+@family
 def _count_by_relation(s: Sampler) -> _QuestionDraft:
     "How many different rows there are, told by what refers to them."
     first, last = s.pair("counted")
-    selection = _sample_joined(s, first, last, s.rng.choice((0, 0, 1)), s.rng.choice((1, 1, 2)))
+    selection = _sample_joined(s, first, last, s.one_of(0, 0, 1), s.one_of(1, 1, 2))
     table = selection.table
     counted = f"COUNT(DISTINCT {selection.name(table.key)})"
     return selection.ask(counted)
@@ -709,38 +685,38 @@ def _count_by_relation(s: Sampler) -> _QuestionDraft:
 # %% ../../nbs/worlds/06_families_figures.ipynb #c5b31394
 def _period(s: Sampler, name: str) -> tuple[str, str]:
     "SQL for the year or the month of a date, and the word for it."
-    word = s.rng.choice(("year", "year", "month (written like 2021-03)"))
-    if _habits_of(s).year == "substr":
+    word = s.one_of("year", "year", "month (written like 2021-03)")
+    if s.habits["year"] == "substr":
         return f"substr({name}, 1, {4 if word == 'year' else 7})", word
     return f"strftime('{'%Y' if word == 'year' else '%Y-%m'}', {name})", word
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #c8241b1b
-@family(level=3)
+@family
 def _per_period(s: Sampler) -> _QuestionDraft:
     "A figure for each year or month."
     event = s.table("event")
-    selection = _sample_selection(s, event, s.rng.choice((0, 0, 1)))
+    selection = _sample_selection(s, event, s.one_of(0, 0, 1))
     period, word = _period(s, event.date.name)
     figure = _sample_figure(s, selection, "count", "count", "sum", "average")
-    order = period if s.rng.chance(0.3) else ""
+    order = period if s.chance(0.3) else ""
     query = selection.select(f"{period}, {figure.sql}", period, order_by=order)
     ordered = _selection_phrase("oldest_first") if order else ""
-    return selection.ask(query, what=figure.text, period=word, ordered=ordered)
+    return selection.ask(query, what=figure, period=word, ordered=ordered)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #9f39e79c
-@family(level=4)
+@family
 def _top_period(s: Sampler) -> _QuestionDraft:
     "The year or month with the most rows or the highest total."
-    event, top = s.table("event"), s.rng.chance(0.75)
-    selection = _sample_selection(s, event, s.rng.choice((0, 1, 1)))
+    event, top = s.table("event"), s.chance(0.75)
+    selection = _sample_selection(s, event, s.one_of(0, 1, 1))
     period, word = _period(s, event.date.name)
     figure = _sample_figure(s, selection, "count", "count", "sum", "average")
     query = selection.select(period, period)
     slots = dict(period=word, hi="highest" if top else "lowest")
-    return selection.ask(query, what=figure.text, **slots).ranked(figure.sql, top)
+    return selection.ask(query, what=figure, **slots).ranked(figure.sql, top)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #a94a5d22
-@family(level=4)
+@family
 def _total_of_products(s: Sampler) -> _QuestionDraft:
     "The total of one number times another."
     event = s.table("event")
@@ -748,15 +724,15 @@ def _total_of_products(s: Sampler) -> _QuestionDraft:
     unit = one.about.get("unit", one.name)  # nobody multiplies euros by euros
     same = [c for c in event.columns_of("number") if c.about.get("unit") == unit]
     two = s.column(event, "number", exclude=[one, *same])
-    if s.rng.chance(0.5):
-        selection = _sample_joined(s, "event", s.rng.choice(("member", "thing")), 0, 1)
+    if s.chance(0.5):
+        selection = _sample_joined(s, "event", s.one_of("member", "thing"), 0, 1)
     else:
-        selection = _sample_selection(s, event, s.rng.choice((0, 1)), [one, two])
+        selection = _sample_selection(s, event, s.one_of(0, 1), [one, two])
     product = f"{selection.name(one)} * {selection.name(two)}"
-    rounded = s.rng.chance(0.5)
+    rounded = s.chance(0.5)
     total = f"ROUND(SUM({product}), 2)" if rounded else f"SUM({product})"
     said = _selection_phrase("to_two_decimals") if rounded else ""
-    return selection.ask(total, attr=one.text, other=two.text, rounded=said)
+    return selection.ask(total, attr=one, other=two, rounded=said)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #7fc69cca
 def _share(s: Sampler, selection: _Selection) -> _QuestionDraft:
@@ -764,35 +740,35 @@ def _share(s: Sampler, selection: _Selection) -> _QuestionDraft:
     part = _sample_clause(s, selection.table, selection.source, selection.columns)
     case = f"SUM(CASE WHEN {part.sql} THEN 1 ELSE 0 END)"
     selection = selection._replace(tables=(*selection.tables, *part.tables))
-    return selection.ask(f"ROUND(100.0 * {case} / COUNT(*), 1)", other=part.phrase)
+    return selection.ask(f"ROUND(100.0 * {case} / COUNT(*), 1)", other=part)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #52b0bfbb
-@family(level=4)
+@family
 def _rounded_share(s: Sampler) -> _QuestionDraft:
     "The percentage, to one decimal, of the rows of a table that meet a condition."
-    selection = _sample_selection(s, s.entity(events=True), s.rng.choice((0, 1, 1, 2)))
+    selection = _sample_selection(s, s.entity(events=True), s.one_of(0, 1, 1, 2))
     return _share(s, selection)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #51180c54
-@family(level=5)
+@family
 def _rounded_share_of_joined(s: Sampler) -> _QuestionDraft:
     "The percentage, to one decimal, of rows that are told by what they refer to."
     first, last = s.pair("referring")
-    selection = _sample_joined(s, first, last, s.rng.choice((0, 0, 1)), 1)
+    selection = _sample_joined(s, first, last, s.one_of(0, 0, 1), 1)
     return _share(s, selection)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #77829802
-@family(level=5)
+@family
 def _per_head(s: Sampler) -> _QuestionDraft:
     "A total divided by the number of different members."
     event = s.table("event")
     column = s.column(event, "number", summable=True)
-    selection = _sample_selection(s, event, s.rng.choice((0, 1)), [column])
+    selection = _sample_selection(s, event, s.one_of(0, 1), [column])
     member_id = selection.name(_reference_column(event, "member"))
-    total = s.rng.choice((f"SUM({selection.name(column)})", "COUNT(*)"))
+    total = s.one_of(f"SUM({selection.name(column)})", "COUNT(*)")
     query = selection.select(f"ROUND(1.0 * {total} / COUNT(DISTINCT {member_id}), 2)")
     counted = total == "COUNT(*)"
-    what = _selection_phrase("count") if counted else _selection_phrase("sum", attr=column.text)
+    what = _selection_phrase("count") if counted else _selection_phrase("sum", attr=column)
     return selection.ask(query, what=what)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #ef388f33
@@ -804,38 +780,38 @@ def _earlier_date(s: Sampler, table: _Table) -> _WorldColumn:
     return column
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #2c9ec284
-@family(level=5)
+@family
 def _days_between(s: Sampler) -> _QuestionDraft:
     "How many days lie between two dates on average, or at most."
     event = s.table("event")
-    role = s.rng.choice(("member", "thing"))
+    role = s.one_of("member", "thing")
     other = s.table(role)
     column = _earlier_date(s, other)
-    selection = _sample_joined(s, "event", role, s.rng.choice((0, 1, 1)), 0)
+    selection = _sample_joined(s, "event", role, s.one_of(0, 1, 1), 0)
     later, earlier = selection.name(event.date), selection.source.name(other, column)
     days = f"julianday({later}) - julianday({earlier})"
-    kind = s.rng.choice(("average", "average", "most"))
+    kind = s.one_of("average", "average", "most")
     figure = f"ROUND(AVG({days}), 1)" if kind == "average" else f"MAX({days})"
     where = f"{later} > {earlier}"
     query = _Select(figure, selection.source.sql, selection.under(where))
     return selection.ask(
-        query, far=other.singular, attr=column.text, how=_selection_phrase(f"days_{kind}")
+        query, far=other.singular, attr=column, how=_selection_phrase(f"days_{kind}")
     )
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #8a55a9cb
-@family(level=4)
+@family
 def _dates_compared(s: Sampler) -> _QuestionDraft:
     "How many rows have a date before, or after, that of what they refer to."
     event = s.table("event")
-    role = s.rng.choice(("member", "thing"))
-    other, operator = s.table(role), s.rng.choice(("<", ">"))
+    role = s.one_of("member", "thing")
+    other, operator = s.table(role), s.one_of("<", ">")
     column = _earlier_date(s, other)
-    selection = _sample_joined(s, "event", role, s.rng.choice((0, 1)), 0)
+    selection = _sample_joined(s, "event", role, s.one_of(0, 1), 0)
     where = f"{selection.name(event.date)} {operator} {selection.source.name(other, column)}"
     query = _Select("COUNT(*)", selection.source.sql, selection.under(where))
     return selection.ask(
         query,
         far=other.singular,
-        attr=column.text,
+        attr=column,
         when={"<": "before", ">": "after"}[operator],
     )

@@ -8,7 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/worlds/families_nested.html.md"""
 __all__ = []
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #44ae843c
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sql_env.worlds.families_figures import (
     _enumerate_columns,
@@ -23,7 +23,6 @@ from sql_env.worlds.phrases import (
     Sampler,
     _ask,
     _both_phrases,
-    _habits_of,
     _join_tables,
     _QuestionDraft,
     _read_from,
@@ -43,7 +42,7 @@ from .tables import _Table, _WorldColumn
 from .words import _Phrase
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #671d2747
-@family(level=4)
+@family
 def _count_above_average(s: Sampler) -> _QuestionDraft:
     "How many rows meet a condition and lie above the average of all."
     table = s.entity(events=True)
@@ -52,7 +51,7 @@ def _count_above_average(s: Sampler) -> _QuestionDraft:
     average = _Select(f"AVG({column.name})", table.name)
     where = f"{condition.sql} AND {column.name} > ({average})"
     query = _Select("COUNT(*)", table.name, where)
-    return _ask(query, table, *condition.tables, attr=column.text, cond=condition.phrase)
+    return _ask(query, table, attr=column, cond=condition)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #c1c98054
 def _members_of_two_years(s: Sampler, operator: str) -> _QuestionDraft:
@@ -60,7 +59,7 @@ def _members_of_two_years(s: Sampler, operator: str) -> _QuestionDraft:
     event, member = s.table("event"), s.table("member")
     condition = _sample_condition(s, event, "category", "coded", "flag")
     member_id = _reference_column(event, "member").name
-    years = s.rng.sample(sorted({day[:4] for day in event.data[event.date.name]}), 2)
+    years = s.sample(sorted({day[:4] for day in event.data[event.date.name]}), 2)
     in_year = []
     for year in years:
         where = f"{condition.sql} AND substr({event.date.name}, 1, 4) = '{year}'"
@@ -68,30 +67,28 @@ def _members_of_two_years(s: Sampler, operator: str) -> _QuestionDraft:
     where = f"{member.key.name} IN ({f' {operator} '.join(in_year)})"
     query = _Select("COUNT(*)" if operator == "UNION" else member.label.name, member.name, where)
     year, other = years if operator == "EXCEPT" else sorted(years)
-    return _ask(
-        query, event, member, *condition.tables, cond=condition.phrase, year=year, other=other
-    )
+    return _ask(query, event, member, cond=condition, year=year, other=other)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #03708975
-@family(level=4)
+@family
 def _in_both_years(s: Sampler) -> _QuestionDraft:
     "INTERSECT of the members of two years."
     return _members_of_two_years(s, "INTERSECT")
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #91b508ae
-@family(level=4)
+@family
 def _in_one_year_only(s: Sampler) -> _QuestionDraft:
     "EXCEPT of the members of two years."
     return _members_of_two_years(s, "EXCEPT")
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #a5bc20b4
-@family(level=4)
+@family
 def _in_either_year(s: Sampler) -> _QuestionDraft:
     "The number of members in the UNION of two years."
     return _members_of_two_years(s, "UNION")
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #b41eca7c
-@family(level=4)
+@family
 def _percentage(s: Sampler) -> _QuestionDraft:
     "The percentage of rows that meet a second condition, among those that meet a first one."
     table = s.entity(events=True)
@@ -99,10 +96,10 @@ def _percentage(s: Sampler) -> _QuestionDraft:
     part = _sample_condition(s, table, "category", "flag", "number", exclude=[whole.column])
     percentage = f"100.0 * SUM(CASE WHEN {part.sql} THEN 1 ELSE 0 END) / COUNT(*)"
     query = _Select(percentage, table.name, whole.sql)
-    return _ask(query, table, *whole.tables, cond=whole.phrase, other=part.phrase)
+    return _ask(query, table, cond=whole, other=part)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #f7786a0b
-@family(level=4)
+@family
 def _count_above_row(s: Sampler) -> _QuestionDraft:
     "How many rows meet a condition and have a higher number than a named row."
     table = s.entity()
@@ -111,10 +108,10 @@ def _count_above_row(s: Sampler) -> _QuestionDraft:
     row = s.row(table, column)
     mark = _Select(column.name, table.name, row.condition())
     query = _Select("COUNT(*)", table.name, f"{condition.sql} AND {column.name} > ({mark})")
-    return _ask(query, table, attr=column.text, cond=condition.phrase, name=row.phrase)
+    return _ask(query, table, attr=column, cond=condition, name=row)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #6d55e29e
-@family(level=4)
+@family
 def _same_value_as(s: Sampler) -> _QuestionDraft:
     "Other rows that meet a condition and have the same category as a named row."
     table = s.entity()
@@ -125,10 +122,10 @@ def _same_value_as(s: Sampler) -> _QuestionDraft:
     is_other = f"{table.label.name} <> {_sql_literal(row.name)}"
     where = f"{condition.sql} AND {is_other} AND {column.name} = ({value})"
     query = _Select(table.label.name, table.name, where)
-    return _ask(query, table, attr=column.text, cond=condition.phrase, name=row.phrase)
+    return _ask(query, table, attr=column, cond=condition, name=row)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #124d90e8
-@family(level=4)
+@family
 def _groups_above_average(s: Sampler) -> _QuestionDraft:
     "Groups whose members lie above the average of all members."
     group, member = s.table("group"), s.table("member")
@@ -140,13 +137,13 @@ def _groups_above_average(s: Sampler) -> _QuestionDraft:
         group_by=group.key_and_label,
         having=f"AVG({member.qualified(column)}) > ({average})",
     )
-    return _ask(query, group, member, attr=column.text)
+    return _ask(query, group, member, attr=column)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #237ab85f
-@family(level=4)
+@family
 def _nth_highest(s: Sampler) -> _QuestionDraft:
     "The name of the second to fifth row by a number, among those that meet a condition."
-    table, place = s.entity(), s.rng.randint(2, 5)
+    table, place = s.entity(), s.randint(2, 5)
     column = s.column(table, "number")
     condition = _sample_condition(s, table, "category", "flag", "date")
     name, descending = column.name, f"{column.name} DESC"
@@ -159,11 +156,11 @@ def _nth_highest(s: Sampler) -> _QuestionDraft:
     is_known = f"{condition.sql} AND {name} IS NOT NULL"
     tie_check = _Select(name, table.name, is_known, order_by=descending, limit=place + 1)
     nth = ("second", "third", "fourth", "fifth")[place - 2]
-    draft = _ask(query, table, attr=column.text, cond=condition.phrase, nth=nth)
+    draft = _ask(query, table, attr=column, cond=condition, nth=nth)
     return draft._replace(tie_check=tie_check)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #cbeef421
-@family(level=5)
+@family
 def _top_per_group(s: Sampler) -> _QuestionDraft:
     "The member with the highest number in each group."
     group, member = s.table("group"), s.table("member")
@@ -179,20 +176,20 @@ def _top_per_group(s: Sampler) -> _QuestionDraft:
     )
     with_ties = ranked._replace(columns=f"{group_id}, RANK() {window}")
     tie_check = _Select(group_id, f"({with_ties}) AS ranked", "place = 1")
-    return _ask(query, group, member, attr=column.text)._replace(tie_check=tie_check)
+    return _ask(query, group, member, attr=column)._replace(tie_check=tie_check)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #d9064667
-@family(level=5)
+@family
 def _peak_month(s: Sampler) -> _QuestionDraft:
     "The month with the most events that meet a condition."
     event = s.table("event")
     condition = _sample_condition(s, event, "category", "coded", "flag", "number")
     month = f"substr({event.date.name}, 1, 7)"
     query = _Select(month, event.name, condition.sql, group_by=month)
-    return _ask(query, event, *condition.tables, cond=condition.phrase).ranked("COUNT(*)")
+    return _ask(query, event, cond=condition).ranked("COUNT(*)")
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #2d486cb1
-@family(level=5)
+@family
 def _count_pairs(s: Sampler) -> _QuestionDraft:
     "How many pairs of members share a group and a category."
     member = s.table("member")
@@ -200,7 +197,7 @@ def _count_pairs(s: Sampler) -> _QuestionDraft:
     key, category = member.key.name, column.name
     same = f"a.{group_id} = b.{group_id} AND a.{category} = b.{category}"
     source = f"{member.name} AS a JOIN {member.name} AS b ON {same} AND a.{key} < b.{key}"
-    return _ask(_Select("COUNT(*)", source), member, attr=column.text)
+    return _ask(_Select("COUNT(*)", source), member, attr=column)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #170317e8
 def _join_self_reference(member: _Table, reference: _WorldColumn) -> str:
@@ -209,7 +206,7 @@ def _join_self_reference(member: _Table, reference: _WorldColumn) -> str:
     return f"{member.name} AS a JOIN {member.name} AS b ON {on_key}"
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #a0221ccf
-@family(level=5)
+@family
 def _self_ref_attribute(s: Sampler) -> _QuestionDraft:
     "A value of the member that a member refers to."
     member = s.table("member")
@@ -218,10 +215,10 @@ def _self_ref_attribute(s: Sampler) -> _QuestionDraft:
     row = s.row(member, reference)
     source = _join_self_reference(member, reference)
     query = _Select(f"b.{column.name}", source, row.condition("a"))
-    return _ask(query, member, attr=column.text, self_ref=reference.text, name=row.phrase)
+    return _ask(query, member, attr=column, self_ref=reference, name=row)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #d4de3ebe
-@family(level=5)
+@family
 def _above_self_ref(s: Sampler) -> _QuestionDraft:
     "How many members have a higher number than the member they refer to."
     member = s.table("member")
@@ -230,15 +227,15 @@ def _above_self_ref(s: Sampler) -> _QuestionDraft:
     condition = _sample_condition(s, member, *kinds, alias="a", exclude=[column])
     source = _join_self_reference(member, reference)
     where = f"a.{column.name} > b.{column.name} AND {condition.sql}"
-    slots = dict(attr=column.text, self_ref=reference.text, cond=condition.phrase)
+    slots = dict(attr=column, self_ref=reference, cond=condition)
     return _ask(_Select("COUNT(*)", source, where), member, **slots)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #cf14b705
-@family(level=5)
+@family
 def _with_both_tags(s: Sampler) -> _QuestionDraft:
     "Things with two tags."
     thing, tag, link = s.table("thing"), s.table("tag"), s.table("link")
-    names = s.rng.sample(tag.data[tag.label.name], 2)
+    names = s.sample(tag.data[tag.label.name], 2)
     thing_id = link.qualified(_reference_column(link, "thing"))
     tagged = []
     for name in names:
@@ -249,19 +246,19 @@ def _with_both_tags(s: Sampler) -> _QuestionDraft:
     return _ask(query, thing, tag, link, one=names[0], two=names[1])
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #87c4dfcd
-@family(level=5)
+@family
 def _members_by_tag(s: Sampler) -> _QuestionDraft:
     "How many different members had events with things of a tag."
     tables = [s.table(role) for role in ("event", "thing", "link", "tag")]
     event, tag = tables[0], tables[-1]
-    name = s.rng.choice(tag.data[tag.label.name])
+    name = s.choice(tag.data[tag.label.name])
     member_id = event.qualified(_reference_column(event, "member"))
     where = f"{tag.qualified(tag.label)} = {_sql_literal(name)}"
     query = _Select(f"COUNT(DISTINCT {member_id})", _join_tables(*tables), where)
     return _ask(query, *tables, name=name)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #664c758e
-@family(level=5)
+@family
 def _longest_gap(s: Sampler) -> _QuestionDraft:
     "The most days between two events of a member that follow each other."
     event, member = s.table("event"), s.table("member")
@@ -270,51 +267,51 @@ def _longest_gap(s: Sampler) -> _QuestionDraft:
     gap = f"CAST(julianday({day}) - julianday({previous}) AS INTEGER) AS gap"
     gaps = _Select(gap, _join_tables(event, member), row.condition(member.name))
     query = _Select("MAX(gap)", f"({gaps}) AS gaps")
-    return _ask(query, event, member, name=row.phrase)
+    return _ask(query, event, member, name=row)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #5a9dc7f9
-@family(level=5)
+@family
 def _running_total(s: Sampler) -> _QuestionDraft:
     "The first day on which a running total exceeds a bound."
     event = s.table("event")
     column, day = s.column(event, "number", summable=True), event.date.name
     total = sum(value or 0 for value in event.data[column.name])
-    bound = int(total * s.rng.randint(15, 85) / 1000) * 10
+    bound = int(total * s.randint(15, 85) / 1000) * 10
     running = f"{day} AS day, SUM(SUM({column.name})) OVER (ORDER BY {day}) AS so_far"
     days = _Select(running, event.name, group_by=day)
     query = _Select("MIN(day)", f"({days}) AS days", f"so_far > {bound}")
-    return _ask(query, event, attr=column.text, k=_with_unit(bound, column))
+    return _ask(query, event, attr=column, k=_with_unit(bound, column))
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #2c8dbd2c
-@family(level=5)
+@family
 def _change_between_years(s: Sampler) -> _QuestionDraft:
     "The difference between the totals of two years."
     event = s.table("event")
     column, day = s.column(event, "number", summable=True), event.date.name
     all_years = sorted({date[:4] for date in event.data[day]})
-    first, second = sorted(s.rng.sample(all_years, 2))
+    first, second = sorted(s.sample(all_years, 2))
 
     def total(year):
         return f"SUM(CASE WHEN substr({day}, 1, 4) = '{year}' THEN {column.name} ELSE 0 END)"
 
     query = _Select(f"{total(second)} - {total(first)}", event.name)
-    return _ask(query, event, attr=column.text, year=first, other=second)
+    return _ask(query, event, attr=column, year=first, other=second)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #d03c01df
-@family(level=5)
+@family
 def _nth_event(s: Sampler) -> _QuestionDraft:
     "The day of the second to fourth event of a member."
-    event, member, place = s.table("event"), s.table("member"), s.rng.randint(2, 4)
+    event, member, place = s.table("event"), s.table("member"), s.randint(2, 4)
     row, day = s.row(member), event.qualified(event.date)
     tie_check = _Select(day, _join_tables(event, member), row.condition(member.name))
     numbered = f"{day} AS day, ROW_NUMBER() OVER (ORDER BY {day}) AS place"
     days = tie_check._replace(columns=numbered)
     query = _Select("day", f"({days}) AS days", f"place = {place}")
     nth = ("second", "third", "fourth")[place - 2]
-    return _ask(query, event, member, name=row.phrase, nth=nth)._replace(tie_check=tie_check)
+    return _ask(query, event, member, name=row, nth=nth)._replace(tie_check=tie_check)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #334a258d
-@family(level=5)
+@family
 def _never_in_group(s: Sampler) -> _QuestionDraft:
     "Things that meet a condition and occur in no event of the members of a group."
     event, member, group, thing = map(s.table, ("event", "member", "group", "thing"))
@@ -324,7 +321,7 @@ def _never_in_group(s: Sampler) -> _QuestionDraft:
     their_things = _Select(thing_id, source, row.condition(group.name))
     where = f"{condition.sql} AND {thing.key.name} NOT IN ({their_things})"
     query = _Select(thing.label.name, thing.name, where)
-    return _ask(query, event, member, group, thing, cond=condition.phrase, name=row.phrase)
+    return _ask(query, event, member, group, thing, cond=condition, name=row)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #bf08300e
 class _Related(NamedTuple):
@@ -340,9 +337,9 @@ def _sample_related(s: Sampler, negated: bool) -> _Related:
     "A table and rows that refer to it, under a condition or none."
     parent_role, child_role = s.pair("related")
     parent, child = s.table(parent_role), s.table(child_role)
-    inner = _sample_selection(s, child, s.rng.choice((0, 1, 1) if negated else (1, 1, 2)))
+    inner = _sample_selection(s, child, s.choice((0, 1, 1) if negated else (1, 1, 2)))
     kind = "without" if negated else "with_some"
-    phrase = _selection_phrase(kind, items=child.plural, item=child.singular, cond=inner.phrase)
+    phrase = _selection_phrase(kind, items=child.plural, item=child.singular, cond=inner)
     return _Related(parent, child, inner, phrase)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #317614ac
@@ -350,7 +347,7 @@ def _membership(s: Sampler, related: _Related, source_name: str, negated: bool) 
     "A condition that rows of the parent are referred to, or are not."
     parent, child, inner = related.parent, related.child, related.inner
     reference = _reference_column(child, parent.role).name
-    habit = _habits_of(s).absent
+    habit = s.habits["absent"]
     if habit in ("NOT EXISTS", "LEFT JOIN"):
         key = f"{child.name}.{reference} = {source_name}.{parent.key.name}"
         where = f"{key} AND {inner.where}" if inner.where else key
@@ -362,7 +359,7 @@ def _membership(s: Sampler, related: _Related, source_name: str, negated: bool) 
 def _without_by_join(s: Sampler, related: _Related) -> _Select | None:
     "The names of rows that no other refers to, by a LEFT JOIN; None if there are conditions."
     parent, child = related.parent, related.child
-    if related.inner.where or _habits_of(s).absent != "LEFT JOIN":
+    if related.inner.where or s.habits["absent"] != "LEFT JOIN":
         return None
     source = _read_from(s, parent, child, keyword="LEFT JOIN")
     return _Select(
@@ -372,9 +369,9 @@ def _without_by_join(s: Sampler, related: _Related) -> _Select | None:
 # %% ../../nbs/worlds/07_families_nested.ipynb #ac52be42
 def _told_by_related(s: Sampler, negated: bool) -> _QuestionDraft:
     "The names, or the number, of the rows that something refers to under some conditions, or nothing."
-    related, counted = _sample_related(s, negated), s.rng.chance(0.4 if negated else 0.5)
+    related, counted = _sample_related(s, negated), s.chance(0.4 if negated else 0.5)
     parent = related.parent
-    own = _sample_selection(s, parent, s.rng.choice((0, 0, 1)))
+    own = _sample_selection(s, parent, s.one_of(0, 0, 1))
     joined = _without_by_join(s, related) if negated and not own.where else None
     where = own.under(_membership(s, related, parent.name, negated))
     query = joined or _Select(parent.label.name, parent.name, where)
@@ -385,13 +382,13 @@ def _told_by_related(s: Sampler, negated: bool) -> _QuestionDraft:
     return _ask(query, parent, *own.tables, *related.inner.tables, cond=cond, want=want)
 
 
-@family(level=4)
+@family
 def _without_related(s: Sampler) -> _QuestionDraft:
     "Rows that nothing refers to under some conditions."
     return _told_by_related(s, True)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #144fc11c
-@family(level=4)
+@family
 def _except_related(s: Sampler) -> _QuestionDraft:
     "The names of the rows that nothing refers to, by EXCEPT."
     related = _sample_related(s, True)
@@ -399,29 +396,29 @@ def _except_related(s: Sampler) -> _QuestionDraft:
     if parent.role == "member":
         raise DraftRejected("two members may share a name")
     source = _read_from(s, child, parent)
-    clause = _sample_clause(s, child, source) if s.rng.chance(0.5) else None
+    clause = _sample_clause(s, child, source) if s.chance(0.5) else None
     names = _Select(source.name(parent, parent.label), source.sql, clause.sql if clause else "")
     query = f"{_Select(parent.label.name, parent.name)} EXCEPT {names}"
-    tables, cond = (clause.tables, clause.phrase) if clause else ((), _Phrase(("",)))
+    cond, tables = clause or _Phrase(("",)), clause.tables if clause else ()
     phrase = _selection_phrase("without", items=child.plural, item=child.singular, cond=cond)
     want = _selection_phrase("which_names", items=parent.plural)
     return _ask(query, parent, child, *tables, cond=phrase, want=want)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #1dd32ac2
-@family(level=4)
+@family
 def _with_related(s: Sampler) -> _QuestionDraft:
     "Rows that something refers to under some conditions."
     return _told_by_related(s, False)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #7c15038e
-@family(level=5)
+@family
 def _figure_without_related(s: Sampler) -> _QuestionDraft:
     "A figure of the rows that are referred to, or are not, under conditions on what refers and beyond."
-    negated = s.rng.chance(0.6)
+    negated = s.chance(0.6)
     parent, far_role = s.table("member"), "thing"
-    if s.rng.chance(0.4):
+    if s.chance(0.4):
         parent, far_role = s.table("thing"), "member"
-    inner = _sample_joined(s, "event", far_role, s.rng.choice((0, 0, 1)), s.rng.choice((0, 1, 1)))
+    inner = _sample_joined(s, "event", far_role, s.one_of(0, 0, 1), s.one_of(0, 1, 1))
     event = inner.table
     reference = inner.name(_reference_column(event, parent.role))
     names = _Select(reference, inner.source.sql, inner.where)
@@ -429,61 +426,60 @@ def _figure_without_related(s: Sampler) -> _QuestionDraft:
     figure = _sample_figure(s, own)
     query = _Select(figure.sql, parent.name, f"{parent.key.name} {'NOT ' * negated}IN ({names})")
     kind = "without" if negated else "with_some"
-    phrase = _selection_phrase(kind, items=event.plural, item=event.singular, cond=inner.phrase)
-    return _ask(query, parent, *inner.tables, cond=phrase, what=figure.text)
+    phrase = _selection_phrase(kind, items=event.plural, item=event.singular, cond=inner)
+    return _ask(query, parent, *inner.tables, cond=phrase, what=figure)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #b70d53bf
-@family(level=4)
+@family
 def _list_above_figure(s: Sampler) -> _QuestionDraft:
     "Columns of the rows above the average, or above the lowest or highest value of some rows."
     table = s.entity()
     column = s.column(table, "number")
-    columns = _listed_columns(s, table, s.rng.choice((1, 1, 2)), [column])
-    kind = s.rng.choice(("average", "average", "max", "min"))
-    other = _sample_selection(s, table, int(kind != "average") or s.rng.choice((0, 1)), [column])
-    own = _sample_selection(s, table, s.rng.choice((0, 1)), [column, *other.columns, *columns])
+    columns = _listed_columns(s, table, s.one_of(1, 1, 2), [column])
+    kind = s.one_of("average", "average", "max", "min")
+    other = _sample_selection(s, table, int(kind != "average") or s.one_of(0, 1), [column])
+    own = _sample_selection(s, table, s.one_of(0, 1), [column, *other.columns, *columns])
     function = dict(average="AVG", max="MAX", min="MIN")[kind]
-    operator = s.rng.choice((">", "<"))
+    operator = s.one_of(">", "<")
     mark = _Select(f"{function}({column.name})", table.name, other.where)
     where = own.under(f"{column.name} {operator} ({mark})")
     query = _Select(_names(columns), table.name, where)
-    slots = dict(columns=_texts_of_rows(columns), attr=column.text, cond=own.phrase)
+    slots: dict[str, Any] = dict(columns=_texts_of_rows(columns), attr=column, cond=own)
     said = kind if kind == "average" else "extreme"
     hi = _extreme(column, kind == "max")
-    slots |= dict(what=_selection_phrase(said, attr=column.text, hi=hi), other=other.phrase)
+    slots |= dict(what=_selection_phrase(said, attr=column, hi=hi), other=other)
     slots["higher"] = "higher" if operator == ">" else "lower"
-    return _ask(query, table, *own.tables, *other.tables, **slots)
+    return _ask(query, table, **slots)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #bfc8a0da
-@family(level=4)
+@family
 def _row_of_extreme(s: Sampler) -> _QuestionDraft:
     "Columns of the rows with the highest or lowest value, all of them if there are several."
-    table, top = s.entity(), s.rng.chance(0.6)
+    table, top = s.entity(), s.chance(0.6)
     column = s.column(table, "number", "date")
-    columns = _listed_columns(s, table, s.rng.choice((1, 1, 2)), [column])
-    own = _sample_selection(s, table, s.rng.choice((0, 1)), [column])
+    columns = _listed_columns(s, table, s.one_of(1, 1, 2), [column])
+    own = _sample_selection(s, table, s.one_of(0, 1), [column])
     mark = _Select(f"{'MAX' if top else 'MIN'}({column.name})", table.name, own.where)
     query = _Select(_names(columns), table.name, own.under(f"{column.name} = ({mark})"))
     texts = _enumerate_columns(columns)
-    return own.ask(query, columns=texts, attr=column.text, hi=_extreme(column, top))
+    return own.ask(query, columns=texts, attr=column, hi=_extreme(column, top))
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #84b6cf5e
-@family(level=4)
+@family
 def _values_in_both(s: Sampler) -> _QuestionDraft:
     "The values of a category that some rows have and others have too, or have not."
     table = s.entity(events=True)
     column = s.column(table, "category")
-    operator = s.rng.choice(("INTERSECT", "INTERSECT", "EXCEPT", "UNION"))
-    if s.rng.chance(0.5):
+    operator = s.one_of("INTERSECT", "INTERSECT", "EXCEPT", "UNION")
+    if s.chance(0.5):
         number = s.column(table, "number")
         values = sorted(value for value in table.data[number.name] if value is not None)
         low, high = (
-            int(values[len(values) * q // 100])
-            for q in (s.rng.randint(10, 45), s.rng.randint(55, 90))
+            int(values[len(values) * q // 100]) for q in (s.randint(10, 45), s.randint(55, 90))
         )
         one, two = f"{number.name} > {high}", f"{number.name} < {low}"
-        first = _selection_phrase("above", column=number.text, value=_with_unit(high, number))
-        second = _selection_phrase("below", column=number.text, value=_with_unit(low, number))
+        first = _selection_phrase("above", column=number, value=_with_unit(high, number))
+        second = _selection_phrase("below", column=number, value=_with_unit(low, number))
         tables = []
     else:
         a, b = _sample_selection(s, table, 1, [column]), _sample_selection(s, table, 1, [column])
@@ -499,24 +495,24 @@ def _values_in_both(s: Sampler) -> _QuestionDraft:
     halves = (str(_Select(column.name, table.name, where)) for where in (one, two))
     link = f"link_{operator.lower()}"
     among = _selection_phrase(link, items=table.plural, cond=first, other=second)
-    return _ask(f" {operator} ".join(halves), table, *tables, attr=column.text, link=among)
+    return _ask(f" {operator} ".join(halves), table, *tables, attr=column, link=among)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #d7349988
-@family(level=5)
+@family
 def _names_in_both(s: Sampler) -> _QuestionDraft:
     "The names, or the number, of what occurs in two selections of rows that refer to it."
     parent_role, child_role = s.pair("both")
     parent, child = s.table(parent_role), s.table(child_role)
-    source = _read_from(s, *((parent, child) if s.rng.chance(0.5) else (child, parent)))
-    operator = s.rng.choice(("INTERSECT", "INTERSECT", "EXCEPT"))
+    source = _read_from(s, *((parent, child) if s.chance(0.5) else (child, parent)))
+    operator = s.one_of("INTERSECT", "INTERSECT", "EXCEPT")
     column = s.column(child, "category")
-    values = s.rng.sample(sorted(set(child.data[column.name])), 2)
+    values = s.sample(sorted(set(child.data[column.name])), 2)
     shown = source.name(parent, parent.key if parent_role == "member" else parent.label)
     conditions = [f"{source.name(child, column)} = {_sql_literal(value)}" for value in values]
     halves = (str(_Select(shown, source.sql, where)) for where in conditions)
-    counted = parent_role == "member" or s.rng.chance(0.3)
+    counted = parent_role == "member" or s.chance(0.3)
     query = f" {operator} ".join(halves)
-    phrases = [_selection_phrase("of_value", column=column.text, value=value) for value in values]
+    phrases = [_selection_phrase("of_value", column=column, value=value) for value in values]
     slots = dict(cond=phrases[0], events=child.plural, other=phrases[1])
     slots["link"] = _selection_phrase(
         f"and_{operator.lower()}", cond=phrases[1], items=child.plural
@@ -526,17 +522,17 @@ def _names_in_both(s: Sampler) -> _QuestionDraft:
     return _ask(outer, parent, child, **slots)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #7f234c31
-@family(level=5)
+@family
 def _self_ref_name(s: Sampler) -> _QuestionDraft:
     "The name of the member that a member refers to, or the names of those that refer to it."
     member = s.table("member")
-    reference, backwards = _reference_column(member, "self"), s.rng.chance(0.4)
+    reference, backwards = _reference_column(member, "self"), s.chance(0.4)
     row = s.row(member) if backwards else s.row(member, reference)
-    one, two = ("T1", "T2") if _habits_of(s).aliases == "T1" else ("a", "b")
+    one, two = ("T1", "T2") if s.habits["aliases"] == "T1" else ("a", "b")
     on_key = f"{one}.{reference.name} = {two}.{member.key.name}"
     source = f"{member.name} AS {one} JOIN {member.name} AS {two} ON {on_key}"
     shown, known = (one, two) if backwards else (two, one)
     query = _Select(f"{shown}.{member.label.name}", source, row.condition(known))
     kind = "who_refers" if backwards else "referred_to"
-    ask = _selection_phrase(kind, self_ref=reference.text, members=member.plural, name=row.phrase)
+    ask = _selection_phrase(kind, self_ref=reference, members=member.plural, name=row)
     return _ask(query, member, ask=ask)

@@ -9,7 +9,6 @@ __all__ = ['FAMILIES', 'DraftRejected', 'Sampler', 'family', 'path']
 
 # %% ../../nbs/worlds/03_phrases.ipynb #1da2d374
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -133,6 +132,10 @@ class _NamedRow(NamedTuple):
         "SQL that selects the row; `alias` goes before the column."
         return f"{_qualify(self.table.label.name, alias)} = {_sql_literal(self.name)}"
 
+    def value_sql(self, column: _WorldColumn) -> str:
+        "A query for the value of a column."
+        return f"SELECT {column.name} FROM {self.table.name} WHERE {self.condition()}"
+
     @property
     def phrase(self) -> _Phrase:
         "The row in words."
@@ -143,17 +146,21 @@ class _NamedRow(NamedTuple):
         return _Phrase(forms, unseen, dict(name=self.name, singular=singular))
 
 # %% ../../nbs/worlds/03_phrases.ipynb #d2207fb6
-class Sampler:
-    "Draws tables, columns and rows of a world."
+class Sampler(Rng):
+    "A random generator that also draws tables, columns and rows of a world."
 
-    def __init__(self, tables: dict[str, _Table], rng: Rng, level: int):
-        self.tables, self.rng, self.level = tables, rng, level
-        self.words: dict[
-            str, str
-        ] = {}  # slots that every wording may use: {member} and {members}, and so on
+    def __init__(self, tables: dict[str, _Table], *key: Any):
+        super().__init__(*key)
+        self.tables = tables
+        self.words: dict[str, str] = {}  # slots of every wording: {member} and {members}, and so on
         for role, table in tables.items():
             self.words |= {role: table.singular, f"{role}s": table.plural}
-        self._name_counts: dict[str, Counter] = {}
+
+    @property
+    def habits(self) -> dict[str, Any]:
+        "How the author of a world writes gold where SQL leaves a choice, by the names of its tables."
+        rng = Rng("habits", *(table.name for table in self.tables.values()))
+        return {name: rng.choice(ways) for name, ways in _lists()["habits"].items()}
 
     def table(self, role: str) -> _Table:
         "The table of a role."
@@ -163,14 +170,14 @@ class Sampler:
 
     def pair(self, kind: str) -> tuple[str, str]:
         "Two roles, one of the `pairs` of a kind in `lists.toml`."
-        return self.rng.choice(_lists()["pairs"][kind])
+        return self.choice(_lists()["pairs"][kind])
 
     def entity(self, events: bool = False) -> _Table:
         "A table that a question about one table can ask for, with more than 25 rows if there is one."
         roles = ["group", "member", "thing", "event"] if events else ["group", "member", "thing"]
         roles = [role for role in roles if role in self.tables]
         long = [role for role in roles if self.tables[role].n_rows > 25]
-        return self.tables[self.rng.choice(long or roles)]
+        return self.tables[self.choice(long or roles)]
 
     def column(
         self,
@@ -190,18 +197,24 @@ class Sampler:
             fitting.append(column)
         if not fitting:
             raise DraftRejected("no such column")
-        return self.rng.choice(fitting)
+        return self.choice(fitting)
 
     def row(self, table: _Table, *known: _WorldColumn) -> _NamedRow:
         "A row with a name that no other row has, and with values in the `known` columns."
         names = table.data[table.label.name]
-        counts = self._name_counts.setdefault(table.name, Counter(names))
         for _ in range(8):
-            i = self.rng.randrange(table.n_rows)
+            i = self.randrange(table.n_rows)
             is_known = all(table.data[column.name][i] is not None for column in known)
-            if counts[names[i]] == 1 and is_known:
+            if names.count(names[i]) == 1 and is_known:
                 return _NamedRow(table, names[i])
         raise DraftRejected("no such row")
+
+# %% ../../nbs/worlds/03_phrases.ipynb #7ea3de35
+class _Worded(NamedTuple):
+    "A piece of SQL, such as a figure, and what a question calls it."
+
+    sql: str
+    phrase: _Phrase
 
 # %% ../../nbs/worlds/03_phrases.ipynb #cb62c387
 class _Condition(NamedTuple):
@@ -220,6 +233,18 @@ def _plain_number(value: int | float) -> int:
     return int(value) // 10 * 10
 
 # %% ../../nbs/worlds/03_phrases.ipynb #a42cc978
+def _as_said(column: _WorldColumn, value: Any) -> tuple[Any, str]:
+    "A value of a column as conditions say it, and in SQL: a round number, a year, what a code means."
+    if column.kind == "number":
+        value = _plain_number(value)
+    elif column.kind == "date":
+        value = value[:4]
+    elif coding := column.coding:
+        value = next(meaning for meaning, code in coding.codes.items() if code == value)
+        return value, coding.code_sql(value)
+    return value, _sql_literal(value)
+
+# %% ../../nbs/worlds/03_phrases.ipynb #6f696308
 def _sample_condition(
     s: Sampler,
     table: _Table,
@@ -232,29 +257,19 @@ def _sample_condition(
     column = s.column(table, *kinds, exclude=exclude)
     name = _qualify(column.name, alias)
     values = [value for value in table.data[column.name] if value is not None]
-    value = s.rng.choice(values)
+    value, operator, kind = s.choice(values), "=", "category"
     if column.kind == "number":
-        quantile = s.rng.randint(20, 80)
-        bound = _plain_number(sorted(values)[len(values) * quantile // 100])
-        kind, operator = s.rng.choice((("over", ">"), ("under", "<")))
-        phrase = _phrase_condition(column, kind, bound)
-        return _Condition(f"{name} {operator} {bound}", phrase, column)
-    if column.kind == "date":
-        year = value[:4]
-        operator, kind = s.rng.choice((("=", "date"), (">=", "since"), ("<", "before")))
-        phrase = _phrase_condition(column, kind, year)
-        return _Condition(f"substr({name}, 1, 4) {operator} '{year}'", phrase, column)
-    if column.kind == "flag":
-        yes = next((yes for yes in (1, "Y", "yes") if yes in values), value)
-        phrase = _phrase_condition(column, "flag", yes)
-        return _Condition(f"{name} = {_sql_literal(yes)}", phrase, column)
-    if coding := column.coding:
-        meaning = next(text for text, code in coding.codes.items() if code == value)
-        phrase = _phrase_condition(column, "category", meaning)
-        tables = (coding.table,) if coding.table else ()
-        return _Condition(f"{name} = {coding.code_sql(meaning)}", phrase, column, tables)
-    phrase = _phrase_condition(column, "category", value)
-    return _Condition(f"{name} = {_sql_literal(value)}", phrase, column)
+        value = sorted(values)[len(values) * s.randint(20, 80) // 100]
+        operator, kind = s.one_of((">", "over"), ("<", "under"))
+    elif column.kind == "date":
+        name = f"substr({name}, 1, 4)"
+        operator, kind = s.one_of(("=", "date"), (">=", "since"), ("<", "before"))
+    elif column.kind == "flag":
+        kind, value = "flag", next((yes for yes in (1, "Y", "yes") if yes in values), value)
+    said, literal = _as_said(column, value)
+    tables = (column.coding.table,) if column.coding and column.coding.table else ()
+    phrase = _phrase_condition(column, kind, said)
+    return _Condition(f"{name} {operator} {literal}", phrase, column, tables)
 
 # %% ../../nbs/worlds/03_phrases.ipynb #8a5c4d70
 def _reference_column(table: _Table, role: str) -> _WorldColumn:
@@ -265,23 +280,47 @@ def _reference_column(table: _Table, role: str) -> _WorldColumn:
     raise DraftRejected(f"no reference to {role}")
 
 # %% ../../nbs/worlds/03_phrases.ipynb #aacdee3c
-def _join_condition(a: _Table, b: _Table) -> str:
-    "How two tables are joined, whichever refers to the other; empty if neither does."
-    for child, parent in ((a, b), (b, a)):
-        for column in child.columns_of("ref"):
-            if column.target_role == parent.role:
-                return f"{child.qualified(column)} = {parent.qualified(parent.key)}"
-    return ""
+class _Source(NamedTuple):
+    "A FROM clause, and what stands before the columns of its tables."
 
-# %% ../../nbs/worlds/03_phrases.ipynb #8c6c1960
-def _join_tables(first: _Table, *others: _Table) -> str:
-    "Tables for a FROM clause, each joined to one before it."
-    source, joined = first.name, [first]
-    for table in others:
-        conditions = (_join_condition(earlier, table) for earlier in joined)
-        source += f" JOIN {table.name} ON {next(filter(None, conditions))}"
-        joined.append(table)
-    return source
+    sql: str
+    tables: Sequence[_Table]
+    prefixes: dict[str, str]  # by table name; empty if there is one table
+
+    def name(self, table: _Table, column: _WorldColumn) -> str:
+        "A column as the query writes it."
+        return _qualify(column.name, self.prefixes[table.name])
+
+# %% ../../nbs/worlds/03_phrases.ipynb #0fafb84d
+def _join(
+    tables: Sequence[_Table],  # each refers to one before it, or the other way round
+    names: Sequence[str],  # what each is called
+    keyword: str = "JOIN",  # or LEFT JOIN
+    child_first: bool = False,  # write what refers before what it refers to
+) -> _Source:
+    "Tables joined by their references."
+    source = _Source("", tables, {table.name: name for table, name in zip(tables, names)})
+
+    def equality(earlier: _Table, later: _Table) -> str:
+        "How a table is joined to an earlier one; empty if neither refers to the other."
+        for child, parent in ((earlier, later), (later, earlier)):
+            for column in child.columns_of("ref"):
+                if column.target_role == parent.role:
+                    sides = [source.name(child, column), source.name(parent, parent.key)]
+                    return " = ".join(sides if child_first or child is earlier else sides[::-1])
+        return ""
+
+    sql = ""
+    for i, (table, name) in enumerate(zip(tables, names)):
+        written = name if name == table.name else f"{table.name} AS {name}"
+        on = next(filter(None, (equality(earlier, table) for earlier in tables[:i])), "")
+        sql += f" {keyword} {written} ON {on}" if i else written
+    return source._replace(sql=sql)
+
+# %% ../../nbs/worlds/03_phrases.ipynb #3d86355a
+def _join_tables(*tables: _Table) -> str:
+    "Tables for a FROM clause under their own names."
+    return _join(tables, [table.name for table in tables], child_first=True).sql
 
 # %% ../../nbs/worlds/03_phrases.ipynb #bccafe8e
 class _QuestionDraft(NamedTuple):
@@ -312,15 +351,23 @@ class _QuestionDraft(NamedTuple):
         return self._replace(query=ranked, tie_check=tie_check)
 
 # %% ../../nbs/worlds/03_phrases.ipynb #f151f629
+def _said(slots: dict[str, Any]) -> dict[str, Any]:
+    "What fills slots: of columns their texts; of rows, conditions and selections their phrases."
+    return {k: getattr(v, "phrase", getattr(v, "text", v)) for k, v in slots.items()}
+
+# %% ../../nbs/worlds/03_phrases.ipynb #314b49f2
 def _ask(
     query: _Select | str,
-    *tables: _Table | str,  # that it reads; rows of the first are what it asks for
-    **slots: Any,
+    first: _Table,  # its rows are what the question asks for
+    *others: _Table | str,  # that the query reads besides those of the slots
+    **slots: Any,  # texts and phrases, or what has them
 ) -> _QuestionDraft:
     "A draft of a question, with words for its rows among the slots."
-    first, names = tables[0], [t if isinstance(t, str) else t.name for t in tables]
-    about = {} if isinstance(first, str) else dict(item=first.singular, items=first.plural)
-    return _QuestionDraft(query, names, about | slots)
+    tables = [t if isinstance(t, str) else t.name for t in (first, *others)]
+    for piece in slots.values():
+        tables += getattr(piece, "tables", ())
+    about = dict(item=first.singular, items=first.plural)
+    return _QuestionDraft(query, tables, about | _said(slots))
 
 # %% ../../nbs/worlds/03_phrases.ipynb #4a86a212
 class _Family(NamedTuple):
@@ -339,56 +386,12 @@ class _Family(NamedTuple):
 FAMILIES: dict[str, _Family] = {}
 
 # %% ../../nbs/worlds/03_phrases.ipynb #a532d23a
-def family(level: int):
-    "Register the decorated function as a family of a level."
-
-    def register(draft: Callable[[Sampler], _QuestionDraft]):
-        name = draft.__name__.strip("_")
-        FAMILIES[name] = _Family(name, level, draft)
-        return draft
-
-    return register
-
-# %% ../../nbs/worlds/03_phrases.ipynb #9cecca8c
-class _Habits(NamedTuple):
-    "How the gold of a world is written where SQL leaves a choice."
-
-    aliases: str  # of joined tables: T1, letters, or the names of the tables
-    year: str  # substr, strftime, LIKE or BETWEEN
-    either: str  # IN or OR
-    unequal: str  # <> or !=
-    absent: str  # NOT IN, NOT EXISTS, LEFT JOIN or EXCEPT
-    extreme: str  # LIMIT or subquery
-    counts_keys: bool  # COUNT(key) where others write COUNT(*)
-    groups_by_label: bool  # GROUP BY key, label where others write GROUP BY key
-
-# %% ../../nbs/worlds/03_phrases.ipynb #6b5a549c
-def _habits_of(s: Sampler) -> _Habits:
-    "The habits of the author of a world; they depend on the names of its tables."
-    rng = Rng("habits", *(table.name for table in s.tables.values()))
-    return _Habits(
-        rng.choice(("T1", "T1", "letters", "names")),
-        rng.choice(("substr", "strftime", "LIKE", "BETWEEN")),
-        rng.choice(("IN", "OR")),
-        rng.choice(("<>", "!=")),
-        rng.choice(("NOT IN", "NOT IN", "NOT EXISTS", "LEFT JOIN", "EXCEPT")),
-        rng.choice(("LIMIT", "subquery")),
-        rng.chance(0.25),
-        rng.chance(0.4),
-    )
-
-# %% ../../nbs/worlds/03_phrases.ipynb #0762224e
-class _Source(NamedTuple):
-    "A FROM clause, and what stands before the columns of its tables."
-
-    sql: str
-    tables: tuple[_Table, ...]
-    prefixes: dict[str, str]  # by table name; empty if there is one table
-
-    def name(self, table: _Table, column: _WorldColumn) -> str:
-        "A column as the query writes it."
-        prefix = self.prefixes[table.name]
-        return f"{prefix}.{column.name}" if prefix else column.name
+def family(draft: Callable[[Sampler], _QuestionDraft]):
+    "Register a function as a family, by its name, of the level that `lists.toml` gives it."
+    name = draft.__name__.strip("_")
+    level = next(int(level) for level, names in _lists()["families"].items() if name in names)
+    FAMILIES[name] = _Family(name, level, draft)
+    return draft
 
 # %% ../../nbs/worlds/03_phrases.ipynb #886b9815
 def _letters(tables: Sequence[_Table]) -> list[str]:
@@ -400,49 +403,25 @@ def _letters(tables: Sequence[_Table]) -> list[str]:
     return found
 
 # %% ../../nbs/worlds/03_phrases.ipynb #958ce377
-def _key_equality(source: _Source, earlier: _Table, later: _Table) -> str:
-    "How a table is joined to an earlier one; empty if neither refers to the other."
-    for child, parent in ((earlier, later), (later, earlier)):
-        for column in child.columns_of("ref"):
-            if column.target_role == parent.role:
-                sides = {
-                    child.name: source.name(child, column),
-                    parent.name: source.name(parent, parent.key),
-                }
-                return f"{sides[earlier.name]} = {sides[later.name]}"
-    return ""
-
-# %% ../../nbs/worlds/03_phrases.ipynb #a64b488c
 def _read_from(
     s: Sampler,
     *tables: _Table,  # each refers to one before it, or the other way round
     keyword: str = "JOIN",  # or LEFT JOIN
 ) -> _Source:
     "Tables joined in the habit of the world's author."
-    first, *others = tables
-    if not others:
-        return _Source(first.name, tables, {first.name: ""})
-    aliases = _habits_of(s).aliases
-    if aliases == "names":
-        names = [table.name for table in tables]
-    else:
-        names = (
-            [f"T{i}" for i in range(1, 1 + len(tables))] if aliases == "T1" else _letters(tables)
-        )
-    source = _Source("", tables, {table.name: name for table, name in zip(tables, names)})
-    written = [
-        name if name == table.name else f"{table.name} AS {name}"
-        for table, name in zip(tables, names)
-    ]
-    sql = written[0]
-    for i, table in enumerate(others, 1):
-        equalities = (_key_equality(source, earlier, table) for earlier in tables[:i])
-        sql += f" {keyword} {written[i]} ON {next(filter(None, equalities))}"
-    return source._replace(sql=sql)
+    if len(tables) == 1:
+        return _Source(tables[0].name, tables, {tables[0].name: ""})
+    names = {
+        "names": [table.name for table in tables],
+        "T1": [f"T{i}" for i in range(1, 1 + len(tables))],
+        "letters": _letters(tables),
+    }[s.habits["aliases"]]
+    return _join(tables, names, keyword)
 
 # %% ../../nbs/worlds/03_phrases.ipynb #838ce4f7
 def _selection_phrase(kind: str, **slots: Any) -> _Phrase:
     "A phrase of `selections.toml`, with what fills its slots; a `column` comes with its article too."
+    slots = _said(slots)
     phrase = load_wordings("selections")[kind]._replace(slots=slots)
     if "column" in slots:
         slots["a_column"] = _with_article(slots["column"])
@@ -456,11 +435,11 @@ def _number_clause(
     "A number at least, at most, between or equal."
     values = sorted(values)
     low, high = (
-        _plain_number(values[len(values) * s.rng.randint(*places) // 100])
+        _plain_number(values[len(values) * s.randint(*places) // 100])
         for places in ((10, 50), (50, 90))
     )
-    kind = s.rng.choice(("at_least", "at_most", "between", "exact"))
-    value = s.rng.choice(values) if kind == "exact" else low
+    kind = s.one_of("at_least", "at_most", "between", "exact")
+    value = s.choice(values) if kind == "exact" else low
     is_year = column.about.get("year") and kind.startswith("at_") and not column.made_up
     phrase = _selection_phrase(
         f"{kind}_year" if is_year else kind,
@@ -480,7 +459,7 @@ _MONTHS = (
 
 # %% ../../nbs/worlds/03_phrases.ipynb #c3df5587
 def _in_period(name: str, period: str, year: str) -> str:
-    "SQL for a date in a year or month, in one of the ways that `_Habits.year` names."
+    "SQL for a date in a year or month, in one of the ways that `habits` has for a year."
     if year == "substr":
         return f"substr({name}, 1, {len(period)}) = '{period}'"
     if year == "strftime":
@@ -495,15 +474,15 @@ def _date_clause(
     s: Sampler, column: _WorldColumn, name: str, values: list
 ) -> tuple[str, _Phrase] | None:
     "A date in some years or in a month."
-    day = s.rng.choice(values)
-    if s.rng.chance(0.3):
+    day = s.choice(values)
+    if s.chance(0.3):
         said = f"{_MONTHS[int(day[5:7]) - 1]} {day[:4]}"
-        sql = _in_period(name, day[:7], _habits_of(s).year)
+        sql = _in_period(name, day[:7], s.habits["year"])
     else:
         years = sorted({value[:4] for value in values})
         if len(years) < 2:
             return None
-        first, last = sorted(s.rng.sample(years, 2))
+        first, last = sorted(s.sample(years, 2))
         said = f"the years {first} to {last}"
         sql = f"{name} BETWEEN '{first}-01-01' AND '{last}-12-31'"
     return sql, _phrase_condition(column, "date", said)._replace(unseen=())
@@ -513,16 +492,16 @@ def _category_clause(
     s: Sampler, column: _WorldColumn, name: str, values: list
 ) -> tuple[str, _Phrase] | None:
     "A category that is not some value, or is one of two."
-    options, habits = sorted(set(values)), _habits_of(s)
+    options, habits = sorted(set(values)), s.habits
     if len(options) < 3:
         return None
-    value, other = s.rng.sample(options, 2)
+    value, other = s.sample(options, 2)
     slots = dict(column=column.text, value=value, other=other)
-    if s.rng.chance(0.4):
-        sql = f"{name} {habits.unequal} {_sql_literal(value)}"
+    if s.chance(0.4):
+        sql = f"{name} {habits['unequal']} {_sql_literal(value)}"
         return sql, _selection_phrase("not_equal", **slots)
     one, two = _sql_literal(value), _sql_literal(other)
-    if habits.either == "IN":
+    if habits["either"] == "IN":
         return f"{name} IN ({one}, {two})", _selection_phrase("either", **slots)
     return f"({name} = {one} OR {name} = {two})", _selection_phrase("either", **slots)
 
@@ -531,14 +510,12 @@ def _text_clause(
     s: Sampler, column: _WorldColumn, name: str, values: list
 ) -> tuple[str, _Phrase] | None:
     "A text that starts or ends with, or contains, a piece of one of its values."
-    word = s.rng.choice(re.findall(r"[^\W\d_]{3,}", s.rng.choice(values)) or [""])
+    word = s.choice(re.findall(r"[^\W\d_]{3,}", s.choice(values)) or [""])
     if not word:
         return None
-    text = s.rng.choice(values)
-    kind = s.rng.choice(("starts", "ends", "contains"))
-    piece = {"starts": text[: s.rng.randint(1, 3)], "ends": text[-2:], "contains": word}[
-        kind
-    ].strip()
+    text = s.choice(values)
+    kind = s.one_of("starts", "ends", "contains")
+    piece = {"starts": text[: s.randint(1, 3)], "ends": text[-2:], "contains": word}[kind].strip()
     if not piece.isalnum():
         return None
     pattern = {"starts": f"{piece}%", "ends": f"%{piece}", "contains": f"%{piece}%"}[kind]
@@ -562,10 +539,10 @@ def _special_clause(
     options = [column for column in table.columns_of(*_MAKERS) if column not in exclude]
     if not options:
         return None
-    column = s.rng.choice(options)
+    column = s.choice(options)
     name, values = source.name(table, column), table.data[column.name]
-    if None in values and s.rng.chance(0.6):
-        missing = s.rng.chance(0.6)
+    if None in values and s.chance(0.6):
+        missing = s.chance(0.6)
         sql = f"{name} IS NULL" if missing else f"{name} IS NOT NULL"
         kind = "missing" if missing else "known"
         return _Condition(sql, _selection_phrase(kind, column=column.text), column)
@@ -578,7 +555,7 @@ def _sample_clause(
     s: Sampler, table: _Table, source: _Source, exclude: Sequence[_WorldColumn] = ()
 ) -> _Condition:
     "A condition that `_sample_condition` does not know, or one of its own."
-    special = None if s.rng.chance(0.5) else _special_clause(s, table, source, exclude)
+    special = None if s.chance(0.5) else _special_clause(s, table, source, exclude)
     if special:
         return special
     return _sample_condition(s, table, alias=source.prefixes[table.name], exclude=exclude)
@@ -613,7 +590,7 @@ class _Selection(NamedTuple):
     ) -> _QuestionDraft:
         "A draft of a question about these rows."
         query = self.select(query) if isinstance(query, str) else query
-        return _ask(query, self.table, *self.tables, **dict(cond=self.phrase) | slots)
+        return _ask(query, self.table, cond=self, **slots)
 
 # %% ../../nbs/worlds/03_phrases.ipynb #44735e69
 def _both_phrases(*phrases: _Phrase) -> _Phrase:
@@ -686,13 +663,13 @@ def _far_clause(
     s: Sampler, table: _Table, source: _Source, exclude: Sequence[_WorldColumn], alone: bool
 ) -> _Condition:
     "A condition on a joined table; tags are known by their names, and other rows at times if it stands `alone`."
-    if alone and table.columns_of("label") and table.role != "tag" and s.rng.chance(_NAMED_SHARE):
+    if alone and table.columns_of("label") and table.role != "tag" and s.chance(_NAMED_SHARE):
         row = s.row(table)
         phrase = _selection_phrase("named", name=row.name)
         return _Condition(row.condition(source.prefixes[table.name]), phrase, table.label)
     if table.role != "tag":
         return _sample_clause(s, table, source, exclude)
-    value = s.rng.choice(table.data[table.label.name])
+    value = s.choice(table.data[table.label.name])
     sql = f"{source.name(table, table.label)} = {_sql_literal(value)}"
     return _Condition(sql, _Phrase(("{name}",), slots=dict(name=value)), table.label)
 
@@ -709,7 +686,7 @@ def _sample_joined(
     "Rows under conditions on what they refer to, or on what refers to them."
     tables = path(s, first, last)
     near, far = tables[0], tables[-1]
-    backwards = s.rng.chance(0.4) if reverse is None else reverse
+    backwards = s.chance(0.4) if reverse is None else reverse
     source = _read_from(s, *(tables[::-1] if backwards else tables))
     used, own, others = list(exclude), list[_Condition](), list[_Condition]()
     for _ in range(n):

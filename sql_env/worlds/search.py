@@ -9,7 +9,7 @@ __all__ = ['rename_words', 'WideWorld', 'ManualWorld']
 
 # %% ../../nbs/worlds/11_search.ipynb #6bb8c846
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -35,6 +35,7 @@ from sql_env.worlds.world import (
     World,
     _GeneratedWorld,
     _gold_fields,
+    _Tries,
 )
 
 # %% ../../nbs/worlds/11_search.ipynb #ad60bae5
@@ -206,6 +207,7 @@ class WideWorld(_GeneratedWorld):
     """
 
     called, prefix, levels = "wide worlds", "wide", range(30, 100_001)
+    marks = dict(n="_{}")
     n_tables: int = 1000
     n: int = 20  # questions, at most
 
@@ -263,7 +265,7 @@ class WideWorld(_GeneratedWorld):
         "Questions that a branch is asked for; some are left out."
         return 2 + 40 * self.n // self.n_tables
 
-    def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
+    def _tries(self, con: apsw.Connection) -> _Tries:
         for i in range(self._per_branch):
             for branch in self._rng.shuffled(self.branches):
                 if i < len(branch.world.questions):
@@ -287,11 +289,6 @@ class WideWorld(_GeneratedWorld):
             tables_involved=tuple(sorted(used)),
         )
         return question, (branch, i)
-
-    @property
-    def name(self) -> str:
-        "Its name, also of its file."
-        return super().name + ("" if self.n == 20 else f"_{self.n}")
 
 # %% ../../nbs/worlds/11_search.ipynb #c415ae47
 class _Rule(NamedTuple):
@@ -578,7 +575,7 @@ class ManualWorld(_GeneratedWorld):
 
     def _draw_tables(self) -> dict[str, _Table]:
         rng = self._rng = Rng("manual rules", self.level, self.seed)
-        b = _build_tables(Rng("manual", self.level, self.seed), self.split, self.level)
+        b = _build_tables(self.split, self.level, "manual", self.level, self.seed)
         self.offices: dict[str, list[str]] = {"": []}  # with the towns that they are for
         if self.level == 3:
             names = rng.sample(("harbour", "hill", "bridge", "market", "station"), 2)
@@ -606,7 +603,7 @@ class ManualWorld(_GeneratedWorld):
                     self.documents.get("offices.md", "# Offices\n\n") + kept
                 )
 
-    def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
+    def _tries(self, con: apsw.Connection) -> _Tries:
         for _ in range(12 * self.n if self.rules else 0):
             yield partial(self._made, con)
 

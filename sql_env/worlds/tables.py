@@ -8,11 +8,11 @@ Docs: https://hjerpe.github.io/sql_env/worlds/tables.html.md"""
 __all__ = []
 
 # %% ../../nbs/worlds/02_tables.ipynb #ec9c7bf4
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from functools import cache
 from itertools import count, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sql_env.worlds.words import (
     NameMix,
@@ -30,7 +30,7 @@ def _numbers(rng: Rng, n: int, about: dict) -> list:
     "Numbers in a random part of the range that the vocabulary gives."
     low, high = about["range"]
     high = low + (high - low) * rng.randint(40, 100) // 100
-    step = rng.choice((1, 1, 1, 5))
+    step = rng.one_of(1, 1, 1, 5)
     if high - low < 150:
         step = 1
     is_skewed, random = rng.chance(0.5), rng.random
@@ -57,7 +57,7 @@ def _dates(rng: Rng, n: int, first_year: int = 2014, last_year: int = 2024) -> l
 # %% ../../nbs/worlds/02_tables.ipynb #a7c3f217
 def _flags(rng: Rng, n: int) -> list:
     "Yes or no, written in one of three ways."
-    yes, no = rng.choice(((1, 0), ("Y", "N"), ("yes", "no")))
+    yes, no = rng.one_of((1, 0), ("Y", "N"), ("yes", "no"))
     probability = 0.2 + 0.6 * rng.random()
     return [yes if rng.random() < probability else no for _ in range(n)]
 
@@ -113,30 +113,6 @@ def _category_options(rng: Rng, about: dict, made_up_share: float) -> list[str]:
     if rng.chance(made_up_share):
         return list(dict.fromkeys(_invent_word(rng) for _ in range(rng.randint(4, 7))))
     return rng.sample(values, rng.randint(4, 8))
-
-# %% ../../nbs/worlds/02_tables.ipynb #47ec77fa
-def _column_values(
-    rng: Rng,
-    kind: str,  # number, category, date, flag or code
-    about: dict,  # of the vocabulary
-    n: int,
-    level: int = 1,
-    mix: NameMix = NameMix(),
-) -> list:
-    "`n` values for a column."
-    if kind == "number":
-        values = _numbers(rng, n, about)
-    elif kind == "category":
-        values = _choices(rng, n, _category_options(rng, about, mix.made_up))
-    elif kind == "date":
-        values = _dates(rng, n, *about.get("years", (2014, 2024)))
-    elif kind == "flag":
-        values = _flags(rng, n)
-    else:
-        values = _codes(rng, n)
-    if kind in ("number", "date") and level > 1 and rng.chance(0.4):
-        values = [None if rng.random() < 0.1 else value for value in values]
-    return values
 
 # %% ../../nbs/worlds/02_tables.ipynb #06604e69
 class _Coding(NamedTuple):
@@ -266,33 +242,76 @@ def _table_sizes(
     }
 
 # %% ../../nbs/worlds/02_tables.ipynb #d4916c3d
-class _TableBuilder:
+class _TableBuilder(Rng):
     "The tables of a world in the making."
 
-    def __init__(self, rng: Rng, split: str, level: int, mix: NameMix, size: int | None = None):
-        self.rng, self.level, self.mix = rng, level, mix
-        self.field = rng.choice(list(load_vocabulary()["fields"].values()))
-        self.namer = Namer(rng, split, level)
-        self.words = WordSampler(rng, split, mix)
-        self.sizes = _table_sizes(rng, level, size)
+    def __init__(
+        self, split: str, level: int, *key: Any, mix: NameMix = NameMix(), size: int | None = None
+    ):
+        super().__init__(*key)
+        self.level, self.mix = level, mix
+        self.field = self.choice(list(load_vocabulary()["fields"].values()))
+        self.namer = Namer(self, split, level)
+        self.words = WordSampler(self, split, mix)
+        self.sizes = _table_sizes(self, level, size)
         self.tables: dict[str, _Table] = {}
         self.glossary: list[tuple[str, str]] = []  # name, meaning
+
+    def add_table(self, role: str, singular: str, n_rows: int, called: str = "") -> _Table:
+        "A new table without columns, named after its rows, or as it is `called`."
+        name = self.namer.table_name(called or singular)
+        table = self.tables[role] = _Table(role, singular, name, n_rows)
+        return table
+
+    def add_key(self, table: _Table) -> None:
+        "The primary key of a table."
+        key = _WorldColumn(self.namer.key_name(table.singular), f"{table.singular} id", "key")
+        table.add(key, list(range(1, table.n_rows + 1)))
+
+    def refer(
+        self,
+        table: _Table,
+        target: _Table,
+        values: list | None = None,  # some rows more often than others, if not given
+        text: str = "",  # what a reference within one table is called
+        rule: str = "",
+        key: _WorldColumn | None = None,  # what it points to, if not the primary key
+    ) -> _WorldColumn:
+        "A new column that points to rows of `target`."
+        name = self.namer.column_name(text) if text else self.namer.key_name(target.singular)
+        if values is None:
+            random, n = self.random, target.n_rows
+            values = [1 + int(random() * random() * n) for _ in range(table.n_rows)]
+        column = _WorldColumn(
+            name,
+            text or target.singular,
+            key.kind if key else "ref",
+            dict(rule=rule),
+            references=f"{target.name}({(key or target.key).name})",
+            target_role="self" if text else target.role,
+        )
+        return table.add(column, values)
+
+    def explain(self, table: _Table, **columns: Iterable[str]) -> None:
+        "Fill a table with columns of texts, by what they are."
+        for text, values in columns.items():
+            name = self.namer.column_name(self.words.draw(load_vocabulary()["words"][text]).text)
+            table.add(_WorldColumn(name, text, "text"), list(values))
 
     def new_table(self, role: str, singular: str, kind: str = "") -> _Table:
         "An empty table with its key; at level 5 its name may say nothing."
         is_main = role in ("group", "member", "thing", "event")
-        is_opaque = self.level == 5 and is_main and self.rng.chance(0.3)
+        is_opaque = self.level == 5 and is_main and self.chance(0.3)
         name = self.namer.opaque_name() if is_opaque else self.namer.table_name(singular)
         table = _Table(role, singular, name, self.sizes[role], kind)
-        if self.level == 5 and (is_opaque or self.rng.chance(0.3)):
+        if self.level == 5 and (is_opaque or self.chance(0.3)):
             self.glossary.append((table.name, table.plural))
-        key = _WorldColumn(self.namer.key_name(singular), f"{singular} id", "key")
-        table.add(key, list(range(1, table.n_rows + 1)))
+        self.add_key(table)
         return table
 
     def column_name(self, table: _Table, text: str, unit: str = "") -> str:
         "A name for a column; at level 5 it may say nothing."
-        if self.level < 5 or not self.rng.chance(0.25):
+        if self.level < 5 or not self.chance(0.25):
             return self.namer.column_name(text, unit)
         name = self.namer.opaque_name()
         self.glossary.append((f"{table.name}.{name}", f"{text} in {unit}" if unit else text))
@@ -311,8 +330,20 @@ class _TableBuilder:
         return dict(verb=verb, did=did, belongs=self.field["belongs"])
 
     def values(self, kind: str, about: dict, n: int) -> list:
-        "Values for a column of `n` rows."
-        return _column_values(self.rng, kind, about, n, self.level, self.mix)
+        "Values for a column of `n` rows; from level 2 on some numbers and dates are missing."
+        if kind == "number":
+            values = _numbers(self, n, about)
+        elif kind == "category":
+            values = _choices(self, n, _category_options(self, about, self.mix.made_up))
+        elif kind == "date":
+            values = _dates(self, n, *about.get("years", (2014, 2024)))
+        elif kind == "flag":
+            values = _flags(self, n)
+        else:
+            values = _codes(self, n)
+        if kind in ("number", "date") and self.level > 1 and self.chance(0.4):
+            values = [None if self.random() < 0.1 else value for value in values]
+        return values
 
 # %% ../../nbs/worlds/02_tables.ipynb #9b83d1d2
 @cache
@@ -330,8 +361,8 @@ def _add_attributes(b: _TableBuilder, table: _Table, counts: dict[str, int]) -> 
     wanted, role = [], "person" if table.role == "member" else table.role
     for kind, n in counts.items():
         fitting = _fitting_attributes(kind, table.kind, role)
-        wanted += [(kind, about) for about in b.rng.sample(fitting, n)]
-    for kind, about in b.rng.shuffled(wanted):
+        wanted += [(kind, about) for about in b.sample(fitting, n)]
+    for kind, about in b.shuffled(wanted):
         modifiers = "column_modifiers" if kind in ("number", "category") else ""
         text, made_up = b.words.draw(about["words"], modifiers)
         unit = "" if made_up else about.get("unit", "")
@@ -361,34 +392,19 @@ def _make_entities(b: _TableBuilder, role: str, field: dict, counts: dict[str, i
     singular, _ = b.words.draw(options, f"{role}_modifiers")
     table = b.new_table(role, singular, kind)
     if role == "tag":
-        names = _tag_names(b.rng, table.n_rows, field["tags"])
+        names = _tag_names(b, table.n_rows, field["tags"])
     else:
-        names = _entity_names(b.rng, table.n_rows, _name_style(role, kind))
+        names = _entity_names(b, table.n_rows, _name_style(role, kind))
     if role == "member" and b.level > 1:
         for i in range(table.n_rows // 25):
-            names[b.rng.randrange(table.n_rows)] = names[i]
+            names[b.randrange(table.n_rows)] = names[i]
     text = f"{singular} name"
-    if b.rng.chance(0.5):
+    if b.chance(0.5):
         label = "person_label" if role == "member" else "label"
         text, _ = b.words.draw(load_vocabulary()["words"][label])
     table.add(_WorldColumn(b.column_name(table, text), text, "label"), names)
     _add_attributes(b, table, counts)
     return table
-
-# %% ../../nbs/worlds/02_tables.ipynb #e414bae0
-def _add_reference(b: _TableBuilder, table: _Table, target: _Table, self_ref: str = "") -> None:
-    "A column that points to the rows of `target`, some more often; `self_ref` is its text within one table."
-    name = b.namer.column_name(self_ref) if self_ref else b.namer.key_name(target.singular)
-    random, n = b.rng.random, target.n_rows
-    values = [1 + int(random() * random() * n) for _ in range(table.n_rows)]
-    column = _WorldColumn(
-        name,
-        self_ref or target.singular,
-        "ref",
-        references=f"{target.name}({target.key.name})",
-        target_role="self" if self_ref else target.role,
-    )
-    table.add(column, values)
 
 # %% ../../nbs/worlds/02_tables.ipynb #9134253d
 def _add_events(b: _TableBuilder, counts: dict[str, int]) -> None:
@@ -397,11 +413,11 @@ def _add_events(b: _TableBuilder, counts: dict[str, int]) -> None:
     singular, _ = b.words.draw(options, "event_modifiers")
     table = b.tables["event"] = b.new_table("event", singular, kind)
     for role in ("member", "thing"):
-        _add_reference(b, table, b.tables[role])
+        b.refer(table, b.tables[role])
     about = load_vocabulary()["dates"]["happened"]
     text, made_up = b.words.draw(about["words"])
     column = _WorldColumn(b.column_name(table, text), text, "date", about, made_up)
-    table.add(column, _dates(b.rng, table.n_rows, first_year=b.rng.randint(2018, 2021)))
+    table.add(column, _dates(b, table.n_rows, first_year=b.randint(2018, 2021)))
     _add_attributes(b, table, counts)
 
 # %% ../../nbs/worlds/02_tables.ipynb #dc3a599c
@@ -416,12 +432,9 @@ def _explain_codes(
     b: _TableBuilder, table: _Table, column: _WorldColumn, codes: dict[str, str]
 ) -> _Coding:
     "Add a table that explains codes."
-    words = load_vocabulary()["words"]
-    name = b.namer.table_name(f"{table.singular} {column.text}")
-    explained = b.tables["codes"] = _Table("codes", column.text, name, len(codes))
-    for text, values in (("code", codes.values()), ("meaning", codes)):
-        name = b.namer.column_name(b.words.draw(words[text]).text)
-        explained.add(_WorldColumn(name, text, "text"), list(values))
+    called = f"{table.singular} {column.text}"
+    explained = b.add_table("codes", column.text, len(codes), called)
+    b.explain(explained, code=codes.values(), meaning=codes)
     code, meaning = explained.columns
     return _Coding(codes, explained.name, code.name, meaning.name)
 
@@ -445,15 +458,15 @@ def _encode_category(b: _TableBuilder, table: _Table) -> None:
     options = [column for column in table.columns_of("category") if not column.made_up]
     if not options:
         return
-    column = b.rng.choice(options)
+    column = b.choice(options)
     meanings = list(dict.fromkeys(table.data[column.name]))
-    if b.rng.chance(_SHORT_CODE_SHARE) and (codes := _short_codes(meanings)):
+    if b.chance(_SHORT_CODE_SHARE) and (codes := _short_codes(meanings)):
         _encode(table, column, _Coding(codes))
         return
     codes = {}
-    for i, meaning in enumerate(b.rng.shuffled(meanings)):
-        letter = b.rng.choice("ABCDEFGHKLMNPRSTVWXZ")
-        codes[meaning] = f"{letter}{i + 2 * b.rng.randrange(9)}"
+    for i, meaning in enumerate(b.shuffled(meanings)):
+        letter = b.choice("ABCDEFGHKLMNPRSTVWXZ")
+        codes[meaning] = f"{letter}{i + 2 * b.randrange(9)}"
     if len(set(codes.values())) == len(codes):
         _encode(table, column, _explain_codes(b, table, column, codes))
 
@@ -464,81 +477,74 @@ def _add_tags(b: _TableBuilder) -> None:
     tags = b.tables["tag"] = _make_entities(b, "tag", b.field, {})
     thing_ids, tag_ids = [], []
     for thing_id in range(1, things.n_rows + 1):
-        chosen = b.rng.sample(range(1, tags.n_rows + 1), 1 + b.rng.randrange(4))
+        chosen = b.sample(range(1, tags.n_rows + 1), 1 + b.randrange(4))
         thing_ids += [thing_id] * len(chosen)
         tag_ids += sorted(chosen)
     singular = f"{things.singular} {tags.singular}"
-    link = _Table("link", singular, b.namer.table_name(singular), len(tag_ids))
-    b.tables["link"] = link
-    for target, values in ((things, thing_ids), (tags, tag_ids)):
-        name, references = b.namer.key_name(target.singular), f"{target.name}({target.key.name})"
-        column = _WorldColumn(
-            name, target.singular, "ref", references=references, target_role=target.role
-        )
-        link.add(column, values)
+    link = b.add_table("link", singular, len(tag_ids))
+    b.refer(link, things, thing_ids)
+    b.refer(link, tags, tag_ids)
 
 # %% ../../nbs/worlds/02_tables.ipynb #9aa98e64
 def _add_self_reference(b: _TableBuilder) -> None:
     "Members who refer to members."
     members = b.tables["member"]
     text, _ = b.words.draw(b.field["reference"])
-    _add_reference(b, members, members, self_ref=text)
-    values = members.data[members.columns[-1].name]
+    values = members.data[b.refer(members, members, text=text).name]
     for i in range(members.n_rows):
-        if values[i] == i + 1 or b.rng.random() < 0.15:
+        if values[i] == i + 1 or b.random() < 0.15:
             values[i] = None
 
 # %% ../../nbs/worlds/02_tables.ipynb #adca1a84
 def _add_archive(b: _TableBuilder) -> None:
     "An old copy of a table with fewer rows and other numbers."
-    old = b.tables[b.rng.choice(("member", "thing"))]
+    old = b.tables[b.one_of("member", "thing")]
     words = load_vocabulary()["words"]["archive"]
-    singular = f"{b.rng.choice(words)} {old.singular}"
-    copy = _Table("archive", singular, b.namer.table_name(singular), old.n_rows * 2 // 3)
-    b.tables["archive"] = copy
+    singular = f"{b.choice(words)} {old.singular}"
+    copy = b.add_table("archive", singular, old.n_rows * 2 // 3)
     for column in old.columns:
         if column.kind == "number":
             values = b.values("number", column.about, copy.n_rows)
         else:
             values = old.data[column.name][: copy.n_rows]
         copy.add(column._replace(references=""), values)
-    meaning = f"{b.rng.choice(words)} records of {old.plural}, not kept up"
+    meaning = f"{b.choice(words)} records of {old.plural}, not kept up"
     b.glossary.append((copy.name, meaning))
 
 # %% ../../nbs/worlds/02_tables.ipynb #3b5e428f
 def _add_distractor(b: _TableBuilder) -> None:
     "A table of another field of life."
     fields = load_vocabulary()["fields"].values()
-    other = b.rng.choice([field for field in fields if field is not b.field])
-    role = b.rng.choice(("group", "thing"))
+    other = b.choice([field for field in fields if field is not b.field])
+    role = b.one_of("group", "thing")
     table = _make_entities(b, role, other, dict(number=2, category=1))
     b.tables[f"distractor{len(b.tables)}"] = table
 
 # %% ../../nbs/worlds/02_tables.ipynb #7068c9ed
 def _add_glossary(b: _TableBuilder) -> None:
     "A table that explains names."
-    words = load_vocabulary()["words"]
-    names, meanings = zip(*b.rng.shuffled(b.glossary))
-    table_name = b.namer.table_name(b.words.draw(words["glossary"]).text)
-    table = b.tables["glossary"] = _Table("glossary", "glossary", table_name, len(names))
-    for text, values in (("entry", names), ("meaning", meanings)):
-        name = b.namer.column_name(b.words.draw(words[text]).text)
-        table.add(_WorldColumn(name, text, "text"), list(values))
+    entries, meanings = zip(*b.shuffled(b.glossary))
+    called = b.words.draw(load_vocabulary()["words"]["glossary"]).text
+    table = b.add_table("glossary", "glossary", len(entries), called)
+    b.explain(table, entry=entries, meaning=meanings)
 
 # %% ../../nbs/worlds/02_tables.ipynb #9d23d615
 def _build_tables(
-    rng: Rng, split: str, level: int, mix: NameMix = NameMix(), size: int | None = None
+    split: str,
+    level: int,
+    *key: Any,  # of the random numbers
+    **options: Any,  # mix and size
 ) -> _TableBuilder:
     "All tables of a world."
-    b = _TableBuilder(rng, split, level, mix, size)
+    b = _TableBuilder(split, level, *key, **options)
     for role in ("group", "member", "thing"):
         if role in b.sizes:
-            counts = dict(number=rng.randint(2, 3), category=2, date=1, flag=1, code=int(level < 4))
+            counts = dict(number=b.randint(2, 3), category=2, date=1, flag=1, code=int(level < 4))
             b.tables[role] = _make_entities(b, role, b.field, counts)
     if {"group", "member"} <= b.tables.keys():
-        _add_reference(b, b.tables["member"], b.tables["group"])
+        b.refer(b.tables["member"], b.tables["group"])
     if level > 1:
-        flags, codes = rng.randrange(2), rng.randrange(2)
+        flags, codes = b.randrange(2), b.randrange(2)
         _add_events(b, dict(number=2, category=2, flag=flags, code=codes))
     if level > 2:
         _encode_category(b, b.tables["event"])

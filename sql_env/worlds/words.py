@@ -46,6 +46,10 @@ class Rng:
         "One of the items."
         return items[int(self.random() * len(items))]
 
+    def one_of(self, *items: Any) -> Any:
+        "One of the items."
+        return self.choice(items)
+
     def sample(self, items: Sequence, k: int) -> list:
         "`k` of the items in random order, or all if there are fewer."
         pool = list(items)
@@ -272,7 +276,7 @@ class Namer:
         self.used = set(_RESERVED_WORDS)
         easy, hard = ("snake", "snake", "plural"), ("snake", "plural", "camel", "tbl")
         self.style = rng.choice(easy if level < 3 else hard)
-        self.key_pattern = rng.choice(("{}_id", "{}_no", "{}_key", "id_{}", "{}_ref"))
+        self.key_pattern = rng.one_of("{}_id", "{}_no", "{}_key", "id_{}", "{}_ref")
 
     def table_name(self, phrase: str) -> str:
         "A name for a table of such things."

@@ -43,6 +43,7 @@ from sql_env.worlds.words import (
     SPLITS,
     NameMix,
     Rng,
+    _lists,
     _load_synonyms,
     _Phrase,
     _pluralize,
@@ -133,7 +134,7 @@ def _try_family(
         return None
     sql = str(draft.query)
     rows = con.execute(sql).fetchall()
-    if not _is_answerable(rows, draft.slots, row_counts) or not _passes_thinning(rows, sampler.rng):
+    if not _is_answerable(rows, draft.slots, row_counts) or not _passes_thinning(rows, sampler):
         return None
     if draft.tie_check:
         values = [row[0] for row in con.execute(str(draft.tie_check))]
@@ -142,13 +143,15 @@ def _try_family(
     return _AnsweredDraft(family, draft, sql, rows)
 
 # %% ../../nbs/worlds/08_world.ipynb #bd7899ca
-def _ask_families(sampler: Sampler, con: apsw.Connection, n: int) -> list[_AnsweredDraft]:
+def _ask_families(
+    sampler: Sampler, con: apsw.Connection, level: int, n: int
+) -> list[_AnsweredDraft]:
     "At most `n` questions with different SQL."
-    families = [family for family in FAMILIES.values() if family.level == sampler.level]
+    families = [FAMILIES[name] for name in _lists()["families"][str(level)]]
     row_counts = frozenset(table.n_rows for table in sampler.tables.values())
     found: dict[str, _AnsweredDraft] = {}
     for _ in range(max(3, n)):
-        for family in sampler.rng.shuffled(families):
+        for family in sampler.shuffled(families):
             if len(found) >= n:
                 return list(found.values())
             tries = (_try_family(family, sampler, con, row_counts) for _ in range(6))
@@ -262,6 +265,9 @@ class _WorldSource:
         return Drafts(questions, made.databases, made.name, documents=documents)
 
 # %% ../../nbs/worlds/08_world.ipynb #d3c4a2a4
+_Tries = Iterator[Callable[[], tuple[Question, Any]]]  # each makes a question and its draft
+
+# %% ../../nbs/worlds/08_world.ipynb #3b922008
 @dataclass(eq=False, repr=False)
 class _GeneratedWorld(ABC):
     """A database and its questions, made from a seed: the scaffold of all kinds of worlds.
@@ -277,6 +283,7 @@ class _GeneratedWorld(ABC):
         Collection[str]
     ] = ()  # splits with held-out words that it has besides the usual ones
     options: ClassVar[Sequence[str]] = ()  # that `load` takes besides split, level, n and seed
+    marks: ClassVar[dict[str, str]] = {}  # how options that are not the usual ones show in the name
     source: ClassVar["_WorldSource"]  # of `load`
 
     seed: int  # its range says the split
@@ -311,7 +318,7 @@ class _GeneratedWorld(ABC):
         "The tables, by role."
 
     @abstractmethod
-    def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
+    def _tries(self, con: apsw.Connection) -> _Tries:
         "What makes a question and its draft, or raises `DraftRejected`; called before the next one is asked for."
 
     def _write(self) -> apsw.Connection:
@@ -342,8 +349,11 @@ class _GeneratedWorld(ABC):
 
     @property
     def name(self) -> str:
-        "Its name, also of its file."
-        return f"{self.prefix}_{self.level}_{self.seed}"
+        "Its name, also of its file; options that are not the usual ones leave their mark in it."
+        usual = {f.name: f.default for f in fields(self)}
+        own = {name: getattr(self, name) for name in self.marks}
+        marks = (self.marks[name].format(v) for name, v in own.items() if v != usual[name])
+        return f"{self.prefix}_{self.level}_{self.seed}{''.join(marks)}"
 
     @cached_property
     def database(self) -> Database:
@@ -363,7 +373,7 @@ class _GeneratedWorld(ABC):
         counts = f"{len(self.tables)} tables, {len(self.questions)} questions"
         return f"{type(self).__name__}({self.name}: {counts}, {self.split})"
 
-# %% ../../nbs/worlds/08_world.ipynb #3b922008
+# %% ../../nbs/worlds/08_world.ipynb #52e45162
 @dataclass(eq=False, repr=False)
 class World(_GeneratedWorld):
     "A database and questions of the families of its level; a draft is the family and its `_QuestionDraft`."
@@ -378,8 +388,8 @@ class World(_GeneratedWorld):
     def _draw_tables(self) -> dict[str, _Table]:
         if self.wording == "test_made_up":
             self.mix = _MADE_UP_MIX
-        split, rng = _split_of(self.seed), Rng("world", self._key)
-        builder = _build_tables(rng, split, self.level, self.mix, self.size)
+        own = dict(mix=self.mix, size=self.size)
+        builder = _build_tables(_split_of(self.seed), self.level, "world", self._key, **own)
         self._words = builder.words_of_field
         return builder.tables
 
@@ -391,9 +401,9 @@ class World(_GeneratedWorld):
             return key
         return f"{key}:{self.size}:{tuple(self.mix)}"
 
-    def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
-        sampler = Sampler(self.tables, Rng("questions", self._key), self.level)
-        answered = _drop_unstable(_ask_families(sampler, con, self.n), con)
+    def _tries(self, con: apsw.Connection) -> _Tries:
+        sampler = Sampler(self.tables, "questions", self._key)
+        answered = _drop_unstable(_ask_families(sampler, con, self.level, self.n), con)
         for i, a in enumerate(answered, 1):
             yield partial(self._worded, i, a, sampler.words | self._words | a.draft.slots)
 
