@@ -59,7 +59,6 @@ def waits(monkeypatch):
     return seconds
 
 
-# ---- a server that does what a script says
 class Unprobed(ChatPolicy):
     "Its first request is that of the first episode, so that a script's first line is, too; test_providers probes."
 
@@ -83,8 +82,7 @@ def test_a_plain_episode_and_what_it_cost():
     assert e.usage["seconds"] > 0 and r.usage == e.usage
 
 
-# what the server does, how the episode ends, and how often it was asked
-FAULTS = dict(cases("chat_policy_faults"))
+FAULTS = dict(cases("chat_policy_faults"))  # what the server does, how the episode ends, how often it was asked
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -166,7 +164,6 @@ def test_the_request_and_its_key_which_no_setting_shows(monkeypatch):
     assert "password" not in str(policy.settings)
 
 
-# ---- many at once
 def oracle_script(body):
     "A model that knows gold: describes a table, queries, answers; it goes by the question in the conversation."
     asked = next(m["content"] for m in body["messages"] if m["role"] == "user").split("\n\n")[0]
@@ -296,7 +293,6 @@ def test_log_and_reports_and_old_logs_can_be_read(tmp_path):
     assert evaluate(one(), OraclePolicy(one()), progress=False, log=old) == r
 
 
-# ---- the same words as in training
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 def test_the_conversation_is_that_of_training(level):
     "What the model reads is, message by message, what supervised rows of the same episode hold."
@@ -326,7 +322,6 @@ def test_any_message_is_read_or_refused(value):
     json.dumps(policy.messages)
 
 
-# ---- examples
 @pytest.mark.parametrize("shots", [0, 1, 3])
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 def test_shots(shots, level):
@@ -365,7 +360,6 @@ def test_examples_never_come_from_what_is_played_and_may_come_from_another_set()
     assert len(asked) == 4 and train.issuperset(asked[:3])
 
 
-# ---- small parts
 def test_what_a_model_writes_is_read_and_what_its_tokens_cost():
     for text, content, calls in cases("chat_policy_read_text", list):
         m = parse_assistant_text(text)
@@ -378,7 +372,6 @@ def test_what_a_model_writes_is_read_and_what_its_tokens_cost():
     assert chat.usage_cost(used | dict(completion_tokens=0), (2, 8, 0)) == 1
 
 
-# ---- the command
 def command(args, key=""):
     from typer.testing import CliRunner
 
@@ -388,7 +381,7 @@ def command(args, key=""):
     return CliRunner().invoke(app, ["evaluate", "--policy", "chat", *args.split()], env=env)
 
 
-def test_the_command(tmp_path):
+def test_the_command_plays_and_says_what_is_missing(tmp_path):
     with Server(oracle_script) as server:
         args = f"--model org/m --base-url {server.url} --split test -n 6 --no-floor --price 1 2 "
         r = command(f"{args} --workers 3 --json --log {tmp_path / 'logs'} --out {tmp_path / 'out'}", KEY)
@@ -401,9 +394,6 @@ def test_the_command(tmp_path):
         assert not [p for p in tmp_path.rglob("*") if p.is_file() and KEY.encode() in p.read_bytes()]
         assert KEY not in r.output
         assert "tokens in" in command(f"{args} --shots 1", KEY).output
-
-
-def test_the_command_says_what_is_missing():
     nobody = "--model m --base-url http://127.0.0.1:9/v1 --no-floor"
     for args, said in (
         ("", "needs --model"),
@@ -415,7 +405,6 @@ def test_the_command_says_what_is_missing():
         assert r.exit_code == 1 and said in str(r.exception)
 
 
-# ---- the settings of a model's folder
 OWN = dict(nudges=1, patience=2, max_chars=600, max_new_tokens=8, temperature=0.5, system="Be brief.")
 
 
@@ -450,7 +439,6 @@ def test_a_folder_carries_its_settings_and_what_is_given_goes_before_them(tmp_pa
             ChatPolicy(settings_file(tmp_path / "nano", content))
 
 
-# ---- a model in this process, and on a real server
 @pytest.fixture(scope="module")
 def untrained(tiny):
     kit, tok = tiny
@@ -499,7 +487,7 @@ def test_a_local_model_plays_by_its_seed_until_its_context_is_full(tiny_model, t
 
 
 @pytest.mark.slow
-def test_what_was_read_is_not_read_again(untrained, template):
+def test_what_was_read_is_not_read_again_and_what_several_begin_with_is_read_once(untrained, template):
     "Three turns of different conversations side by side: as transformers writes them, and only what is new is read."
     model, tok = LocalModel(*untrained, template=template).load()
     local, env, ends = (LocalModel(model, tok, template=template), EpisodeEnv(bundled()), [tok.eos_token_id])
@@ -519,13 +507,7 @@ def test_what_was_read_is_not_read_again(untrained, template):
     small = CachedWriter(model, ends, most=1)
     small.write(ids, 4)
     assert len(small._known) == 1
-
-
-@pytest.mark.slow
-def test_what_several_begin_with_is_read_once(untrained, template):
-    "Three rollouts of each of two questions: the tokens that a first batch reads, as transformers writes them."
-    model, tok = LocalModel(*untrained, template=template).load()
-    local, env, ends = (LocalModel(model, tok, template=template), EpisodeEnv(bundled()), [tok.eos_token_id])
+    # Three rollouts of each of two questions: the tokens that a first batch reads, as transformers writes them
     talks = [initial_messages(env.reset(question_id=q.question_id)) for q in bundled()[:120:60]] * 3
     ids = [local.tokens(t, tool_schemas()) for t in talks]
     shared, longest = _shared_length(*ids[:2]), max(map(len, ids))
@@ -609,8 +591,7 @@ def test_a_real_server(served, folder, tiny_model, template):
         evaluate(one(), ChatPolicy("no-such-model", served, max_retries=0), progress=False)
 
 
-LEFT_OPEN = """
-import sys
+LEFT_OPEN = """import sys
 sys.path.append(sys.argv[1])
 from fake_server import FakeServer
 from sql_env import ChatPolicy, evaluate, load

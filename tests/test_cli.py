@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, namedtuple
 from dataclasses import asdict, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -31,14 +31,10 @@ HAS_SPIDER = (SPIDER / "dev.json").is_file()
 needs_spider = pytest.mark.skipif(not HAS_SPIDER, reason="Spider is not here: set SQL_ENV_SPIDER to its folder")
 SCRIPT = shutil.which("sql_env", path=str(Path(sys.executable).parent))
 COMMANDS = """demo evaluate compare merge export data audit doctor trajectories train serve mcp""".split()
-WITH_RUNNABLE_EXAMPLE = ["demo", "evaluate", "data", "doctor", "export"]
 
 
-class Run:
+class Run(namedtuple("Run", "code out err")):
     "What a command printed and how it ended."
-
-    def __init__(self, code, out, err):
-        self.code, self.out, self.err = code, out, err
 
     def __repr__(self):
         return f"exit {self.code}\n{self.out}\n--- stderr\n{self.err}"
@@ -92,11 +88,7 @@ def fits(run, width=80):
 
 def strict(text):
     "JSON as the standard has it: without NaN."
-
-    def no(name):
-        raise AssertionError(f"{name} is not JSON")
-
-    return json.loads(text, parse_constant=no)
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
 def make_folder(path, lines, database=None):
@@ -123,14 +115,7 @@ def folder(tmp_path_factory):
     return make_folder(tmp_path_factory.mktemp("data") / "shop", GOOD)
 
 
-# ---- help
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_each_command_has_an_example(sql_env, command):
-    run = fits(sql_env(command, "--help"))
-    assert run.code == 0 and "Example" in run.out and f"sql_env {command}" in run.out
-
-
-@pytest.mark.parametrize("command", WITH_RUNNABLE_EXAMPLE)
+@pytest.mark.parametrize("command", ["demo", "evaluate", "data", "doctor", "export"])
 def test_the_example_of_each_command_works(sql_env, command, tmp_path, folder, monkeypatch):
     said = re.split(r"\n\s*\n|╭", sql_env(command, "--help").out)  # paragraphs of the help
     line = " ".join(next(p for p in said if p.strip().startswith("Example:")).split())
@@ -146,7 +131,10 @@ def test_the_example_of_each_command_works(sql_env, command, tmp_path, folder, m
     assert sql_env(*args).code == 0, args
 
 
-def test_help_lists_the_commands_and_every_option_has_a_help_text(sql_env):
+def test_help_lists_the_commands_each_has_an_example_and_every_option_a_help_text(sql_env):
+    for command in COMMANDS:
+        run = fits(sql_env(command, "--help"))
+        assert run.code == 0 and "Example" in run.out and f"sql_env {command}" in run.out, command
     run = fits(sql_env("--help"))
     assert run.code == 0 and all(c in run.out for c in COMMANDS)
     assert all(c in sql_env().out + sql_env().err for c in COMMANDS), "and so does the bare command"
@@ -180,7 +168,6 @@ def test_misspelt_commands_end_with_2(sql_env):
     assert "Error" in helpful(sql_env("evaluate --policy"))
 
 
-# ---- runner and real processes
 def test_the_console_script_ends_with_the_code_of_the_command():
     ok = shell("evaluate -n 5 --no-floor --policy oracle")
     assert ok.code == 0 and "oracle" in ok.out and not ok.err
@@ -189,8 +176,7 @@ def test_the_console_script_ends_with_the_code_of_the_command():
 
 @pytest.mark.slow
 def test_the_console_script_knows_the_variable_of_spider_and_the_order_of_a_pipe_is_kept(tmp_path):
-    text = helpful(shell("data --source spider", SQL_ENV_SPIDER=str(tmp_path)))
-    assert "dev.json" in text
+    assert "dev.json" in helpful(shell("data --source spider", SQL_ENV_SPIDER=str(tmp_path)))
     if HAS_SPIDER:
         assert shell("data --source spider --split dev", SQL_ENV_SPIDER=str(SPIDER)).code == 0
     # Nothing but JSON on stdout, even where a bar would be shown
@@ -199,10 +185,7 @@ def test_the_console_script_knows_the_variable_of_spider_and_the_order_of_a_pipe
     assert all(line.startswith(("Log: ", "  what went wrong: ")) for line in run.err.splitlines())
 
 
-# ---- demo
-
-
-def test_demo_plays_each_policy_and_a_language_model(sql_env, monkeypatch):
+def test_demo_plays_each_policy_by_seed_and_budget_and_keeps_brackets(sql_env, tmp_path, monkeypatch):
     for policy, ends in (("oracle", "Right."), ("greedy", "Wrong."), ("random", "Wrong.")):
         run = fits(sql_env("demo --policy", policy, "--question museum_loans-20"))
         assert run.code == 0 and ends in run.out, policy
@@ -212,6 +195,13 @@ def test_demo_plays_each_policy_and_a_language_model(sql_env, monkeypatch):
         args = ("demo", "--policy", "chat", "--model", "m", "--base-url", server.url)
         run = fits(sql_env(*args, "--question museum_loans-20"))
     assert run.code == 0 and "played by m" in run.out and "Wrong." in run.out
+    a, b, c = (sql_env("demo --policy random --seed", s).out for s in (5, 5, 6))
+    assert a == b != c
+    run = sql_env("demo --policy oracle --budget 1")
+    assert run.code == 0 and "Wrong." in run.out
+    line = {"question": "Which [bold]thing[/bold] is [red]first[/]?", "sql": "SELECT '[bold]x[/bold] [/nope]'"}
+    run = sql_env("demo --source folder --path", make_folder(tmp_path / "f", [line]))
+    assert run.code == 0 and "[bold]thing[/bold] is [red]first[/]" in run.out and "[bold]x[/bold] [/nope]" in run.out
 
 
 @pytest.mark.parametrize("command, without", [("serve", set()), ("mcp", {"results", "web"})])
@@ -240,17 +230,6 @@ def test_servers_take_every_setting(sql_env, monkeypatch, command, without):
     assert "SQL_ENV_REWARD" in helpful(sql_env(command, "--reward much"))
 
 
-def test_demo_is_the_same_for_a_seed_keeps_to_its_budget_and_shows_brackets_as_they_are(sql_env, tmp_path):
-    a, b, c = (sql_env("demo --policy random --seed", s).out for s in (5, 5, 6))
-    assert a == b != c
-    run = sql_env("demo --policy oracle --budget 1")
-    assert run.code == 0 and "Wrong." in run.out
-    line = {"question": "Which [bold]thing[/bold] is [red]first[/]?", "sql": "SELECT '[bold]x[/bold] [/nope]'"}
-    run = sql_env("demo --source folder --path", make_folder(tmp_path / "f", [line]))
-    assert run.code == 0 and "[bold]thing[/bold] is [red]first[/]" in run.out and "[bold]x[/bold] [/nope]" in run.out
-
-
-# ---- evaluate
 def test_evaluate_prints_a_table_that_fits_and_json(sql_env):
     run = fits(sql_env("evaluate --split test"))
     n = len(load("bundled", split="test"))
@@ -336,10 +315,8 @@ def test_evaluate_without_robust_shows_a_dash_and_says_what_was_not_judged(sql_e
 def test_limits_and_schema_levels_are_options_and_numbers_are_the_same_for_a_seed_and_with_workers(sql_env):
     args = ["evaluate -n 4 --no-floor --policy oracle --json"]
     (r,) = strict(sql_env(*args, "--operations 9000000 --memory 128").out)
-    limits = Limits(operations=9_000_000, heap=128 * 2**20)
-    assert r["settings"]["limits"] == json.loads(json.dumps(asdict(limits)))
-    (r,) = strict(sql_env(*args).out)
-    assert "limits" not in r["settings"]
+    assert r["settings"]["limits"] == json.loads(json.dumps(asdict(Limits(operations=9_000_000, heap=128 * 2**20))))
+    assert "limits" not in strict(sql_env(*args).out)[0]["settings"]
     args = ["evaluate -n 40 --no-floor --policy random --json --seed"]
     a, b, c = (strict(sql_env(*args, seed).out) for seed in ("1", "1 --workers 2", "2"))
     assert a == b and a[0]["avg_steps"] != c[0]["avg_steps"]
@@ -352,8 +329,7 @@ def test_limits_and_schema_levels_are_options_and_numbers_are_the_same_for_a_see
 def test_a_cluster_that_is_not_installed_is_said(sql_env, monkeypatch):
     for name, module in (("dask", "dask.distributed"), ("ray", "ray")):
         monkeypatch.setitem(sys.modules, module, None)
-        said = helpful(sql_env("evaluate -n 4 --no-floor --executor", name))
-        assert 'pip install "sql_env[cluster]"' in said
+        assert 'pip install "sql_env[cluster]"' in helpful(sql_env("evaluate -n 4 --no-floor --executor", name))
 
 
 @pytest.mark.slow
@@ -381,7 +357,6 @@ def test_evaluate_says_when_episodes_crash(sql_env, monkeypatch):
     assert r["n_completed"] == 0 and r["n_episodes"] == 4
 
 
-# ---- a language model
 class Silent:
     "A backend whose model never calls a tool."
 
@@ -395,54 +370,37 @@ class Silent:
         return Completion(dict(content="Let me think."))
 
 
-@pytest.fixture
-def model_folder(tmp_path, monkeypatch):
-    "A folder with the settings of a model, and a backend that needs no more than that."
-
+def test_a_model_folder_carries_its_settings_and_a_model_on_a_server_has_the_defaults(sql_env, tmp_path, monkeypatch):
     class SilentModel(Silent):
         def __init__(self, path, **options):
             super().__init__(path, **options)
             self.model_settings = load_model_settings(path)
 
+    def settings(*args):
+        "Settings of the environment and of the policy that a result reports."
+        (result,) = strict(sql_env("evaluate --split test --policy chat -n 1 --no-floor --json --no-log", *args).out)
+        both = result["settings"] | result["settings"]["policy_settings"]
+        return {name: both[name] for name in ("budget", "schema_level", "nudges", "max_chars", "shots")}
+
     monkeypatch.setattr("sql_env.policies.local.LocalModel", SilentModel)
     stored = dict(nudges=1, max_chars=77, schema_level="columns", budget=4)
     (tmp_path / "sql_env.json").write_text(json.dumps(stored))
-    return tmp_path
-
-
-CHAT = ["evaluate --split test --policy chat -n 1 --no-floor --json --no-log"]
-
-
-def settings(run):
-    "Settings of the environment and of the policy that a result reports."
-    (result,) = strict(run.out)
-    both = result["settings"] | result["settings"]["policy_settings"]
-    return {name: both[name] for name in ("budget", "schema_level", "nudges", "max_chars", "shots")}
-
-
-def test_a_model_folder_carries_its_settings_and_a_model_on_a_server_has_the_defaults(
-    sql_env, model_folder, monkeypatch
-):
-    found = settings(sql_env(*CHAT, "--model", model_folder))
+    found = settings("--model", tmp_path)
     assert found == dict(budget=4, schema_level="columns", nudges=1, max_chars=77, shots=0)
     # Only what is given overrides it
-    given = ["--budget 5 --schema-level none --nudges 0 --shots 1 --temperature 0.5"]
-    found = settings(sql_env(*CHAT, "--model", model_folder, *given))
+    found = settings("--model", tmp_path, "--budget 5 --schema-level none --nudges 0 --shots 1 --temperature 0.5")
     assert found == dict(budget=5, schema_level="none", nudges=0, max_chars=77, shots=1)
     assert Silent.made.options == dict(max_new_tokens=None, temperature=0.5)
     monkeypatch.setattr("sql_env.policies.endpoint.Endpoint", Silent)
-    found = settings(sql_env(*CHAT, "--model a/b --base-url http://x/v1 --max-tokens 9"))
+    found = settings("--model a/b --base-url http://x/v1 --max-tokens 9")
     assert found == dict(budget=15, schema_level="names", nudges=3, max_chars=1000, shots=0)
     assert Silent.made.args == ("a/b", "http://x/v1")
     assert Silent.made.options == dict(as_trained=False, max_tokens=9)
 
 
-# ---- errors of what was asked
 @pytest.mark.parametrize("args, says", cases("cli_cannot_be_done"))
 def test_what_cannot_be_done_says_what_to_do(sql_env, args, says):
-    run = sql_env(args)
-    assert says in helpful(run)
-    fits(run)
+    assert says in helpful(fits(sql_env(args)))
 
 
 def test_advice_names_options_that_exist_and_files_that_are_something_else_stay(sql_env, tmp_path):
@@ -468,7 +426,6 @@ def test_a_folder_that_may_not_be_written_is_an_error_not_a_traceback(sql_env, t
     assert sql_env("data --out", tmp_path / "locked" / "x").code == 2
 
 
-# ---- data
 def test_data_are_shown_and_written_into_a_new_folder_which_is_a_source_again(sql_env, tmp_path):
     d = strict(sql_env("data --json").out)
     assert d["questions"] == 384 == sum(d["databases"].values()) == sum(d["difficulty"].values())
@@ -481,12 +438,7 @@ def test_data_are_shown_and_written_into_a_new_folder_which_is_a_source_again(sq
     kept = (out / "questions.jsonl").read_bytes()
     assert "not empty" in helpful(sql_env("data --source bundled --out", out))
     assert (out / "questions.jsonl").read_bytes() == kept
-
-
-# ---- your own folder
-
-
-def test_a_malformed_line_is_named_by_its_number_and_a_mark_or_windows_line_ends_are_read(sql_env, tmp_path):
+    # A malformed line is named by its number; a mark and Windows' line ends are read
     folder = make_folder(tmp_path / "f", [*GOOD, "not json"])
     for command in ("doctor", "data"):
         assert "questions.jsonl, line 5:" in helpful(sql_env(command, "--source folder --path", folder))
@@ -520,7 +472,6 @@ def test_a_damaged_database_fails_the_doctor_and_is_named(sql_env, tmp_path, byt
         assert "no questions" in helpful(sql_env(command, "--source folder --path", folder))
 
 
-# ---- doctor
 def test_doctor_finds_nothing_wrong_with_bundled_questions_and_tasks_and_names_the_extras(sql_env, monkeypatch):
     run = fits(sql_env("doctor"))
     assert run.code == 0 and "FAIL" not in run.out and not run.err
@@ -537,26 +488,17 @@ def test_doctor_finds_nothing_wrong_with_bundled_questions_and_tasks_and_names_t
     assert len(said) < 160 and all(extra in said for extra in EXTRAS)
 
 
-FAULTY = [dict(question="q?", sql="SELECT nope FROM item")]
-MEASURE_NOTHING = [(GUESSABLE, "hacks earn"), (UNANSWERABLE, "questions to play"), (FAULTY, "questions to play")]
-
-
-@pytest.mark.parametrize("lines, check", MEASURE_NOTHING)
-def test_doctor_fails_on_questions_that_measure_nothing(sql_env, tmp_path, lines, check):
-    folder = make_folder(tmp_path / "f", lines)
-    run = sql_env("doctor --source folder --path", folder)
-    assert run.code == 1 and "Traceback" not in run.err + run.out, run
-    assert check in failed(run), run
-    run = sql_env("doctor --source folder --path", folder, "--json")
-    assert run.code == 1 and not all(c["ok"] for c in strict(run.out))
-
-
-def test_doctor_fails_if_gold_is_not_what_the_database_says_or_a_guard_is_open(sql_env, tmp_path, monkeypatch):
-    lines = [GOOD[0] | {"gold_answer": [[99.5]]}, *GOOD[1:]]
-    run = sql_env("doctor --source folder --path", make_folder(tmp_path / "f", lines))
-    assert run.code == 1 and "oracle" in failed(run), run
-    honest = Database.query
-    closed = "sqlite_master"
+def test_doctor_fails_on_what_measures_nothing_on_other_gold_and_on_an_open_guard(sql_env, tmp_path, monkeypatch):
+    faulty = [dict(question="q?", sql="SELECT nope FROM item")]
+    other_gold = [GOOD[0] | {"gold_answer": [[99.5]]}, *GOOD[1:]]
+    checks = [(GUESSABLE, "hacks earn"), (UNANSWERABLE, "questions to play"), (faulty, "questions to play")]
+    for i, (lines, check) in enumerate([*checks, (other_gold, "oracle")]):
+        args = "doctor --source folder --path", make_folder(tmp_path / str(i), lines)
+        run = sql_env(*args)
+        assert run.code == 1 and "Traceback" not in run.err + run.out and check in failed(run), run
+        run = sql_env(*args, "--json")
+        assert run.code == 1 and not all(c["ok"] for c in strict(run.out)), run
+    honest, closed = Database.query, "sqlite_master"
     monkeypatch.setattr(Database, "query", lambda self, sql: honest(self, "SELECT 1" if closed in sql else sql))
     run = sql_env("doctor -n 3")
     assert run.code == 1 and "catalog" in failed(run)
@@ -587,17 +529,14 @@ def test_checks_keep_to_limits_that_are_given(sql_env, tmp_path):
         assert "over_limits" not in many.out and ("over_limits" in few.out) == (command == "audit")
 
 
-def test_your_own_folder_works_in_every_command_and_nothing_is_written_where_it_runs(
-    sql_env, tmp_path, monkeypatch, folder
-):
+def test_your_own_folder_works_in_every_command_and_nothing_is_written(sql_env, tmp_path, monkeypatch, folder):
     monkeypatch.chdir(tmp_path)
     for args in ("demo", "evaluate -n 3 --no-floor", "data", "doctor -n 3"):
         assert sql_env(args).code == 0
     assert list(tmp_path.iterdir()) == []
     empty = make_folder(tmp_path / "f", UNANSWERABLE)
     for command in ("evaluate --no-floor", "demo"):
-        said = helpful(sql_env(command, "--source folder --path", empty))
-        assert "no questions" in said, "all are in quarantine"
+        assert "no questions" in helpful(sql_env(command, "--source folder --path", empty)), "all are in quarantine"
     own = ["--source folder --path", folder]
     assert "Right." in fits(sql_env("demo", *own)).out
     assert "100.0%" in fits(sql_env("evaluate", *own, "--policy oracle --no-floor")).out
@@ -623,9 +562,8 @@ def test_export_of_a_question_and_of_a_log_and_what_is_wrong(sql_env, tmp_path):
         assert r.code == 0 and wanted in r.out and wanted in out.read_text()
     assert "neither schema nor gold" in sql_env("export", log, "--out", out, "--source worlds").out
     (tmp_path / "x.jsonl").write_text("no log\n")
-    assert "evaluate --log" in helpful(sql_env("export", tmp_path / "none.jsonl"))
-    assert "line 1" in helpful(sql_env("export", tmp_path / "x.jsonl"))
-    assert "no such episode; there are 5" in helpful(sql_env("export", log, "--episode 9"))
-    assert "vet_clinic-12" in helpful(sql_env("export vet_clinic-120"))
-    assert "random, greedy, oracle" in helpful(sql_env("export vet_clinic-12 --policy nobody"))
-    assert "name a file" in helpful(sql_env("export vet_clinic-12 --out", tmp_path))
+    wrong = {"evaluate --log": [tmp_path / "none.jsonl"], "line 1": [tmp_path / "x.jsonl"]}
+    wrong |= {"no such episode; there are 5": [log, "--episode 9"], "vet_clinic-12": ["vet_clinic-120"]}
+    wrong |= {"name a file": ["vet_clinic-12 --out", tmp_path]}
+    for says, args in (wrong | {"random, greedy, oracle": ["vet_clinic-12 --policy nobody"]}).items():
+        assert says in helpful(sql_env("export", *args))

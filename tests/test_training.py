@@ -43,18 +43,12 @@ TINY = tiny_recipe()
 
 
 @pytest.fixture(scope="module")
-def transcripts():
-    return list(nano.world_transcripts({1: 120, 2: 120, 3: 120}))
-
-
-@pytest.fixture(scope="module")
 def tok():
     return nano.nano_tokenizer()
 
 
-# ---- the words of the small model
-def test_only_calls_that_were_not_refused_are_learned(transcripts, tok):
-    refused = 0
+def test_only_calls_that_were_not_refused_are_learned_and_the_template_writes_what_is_rendered(tok):
+    transcripts, refused = list(nano.world_transcripts({1: 120, 2: 120, 3: 120})), 0
     for transcript in transcripts:
         pieces = render_transcript(transcript)
         row = nano._tokenize_transcript(pieces, tok)
@@ -68,9 +62,6 @@ def test_only_calls_that_were_not_refused_are_learned(transcripts, tok):
                 assert piece.is_learned is not is_error
                 refused += is_error
     assert refused > len(transcripts) * 0.08
-
-
-def test_rendered_transcripts_are_what_the_template_writes_and_trl_takes_it(transcripts, tok):
     for transcript in transcripts[::7]:
         messages = _number_messages(transcript)
         out = tok.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True)
@@ -88,14 +79,12 @@ def test_rendered_transcripts_are_what_the_template_writes_and_trl_takes_it(tran
 @given(kind=st.sampled_from(sorted(ACTIONS)), argument=st.text(max_size=60))
 def test_every_call_is_read_back(tok, kind, argument):
     name, parameter = ACTS[kind][1:3]
-    if "<|end|>" in argument:
-        return
-    message = tok.parse_response(f"<{name} {parameter}>{argument}<|end|>", prefix="")
-    function = dict(name=name, arguments={parameter: argument})
-    assert message["tool_calls"] == [dict(type="function", function=function)]
+    if "<|end|>" not in argument:
+        message = tok.parse_response(f"<{name} {parameter}>{argument}<|end|>", prefix="")
+        function = dict(name=name, arguments={parameter: argument})
+        assert message["tool_calls"] == [dict(type="function", function=function)]
 
 
-# ---- the private part of TRL that EpisodeGRPO extends
 def test_the_private_methods_of_trl_are_as_we_know_them_and_another_trl_is_refused(monkeypatch):
     "If this fails, TRL has changed: look at EpisodeGRPO before you raise the bound of the train extra."
     method = getattr(trl.GRPOTrainer, "_generate_and_score_completions", None)
@@ -130,7 +119,7 @@ def play_without_a_model(monkeypatch, advantages, record=None):
     return trainer, getattr(trainer, hook)(rows)
 
 
-def test_groups_without_differences_are_masked_and_told_to_the_curriculum(monkeypatch):
+def test_what_teaches_nothing_is_masked_and_told_to_the_curriculum_and_a_row_and_a_token_are_kept(monkeypatch):
     "Eight times 0.97142857 have a mean that is none of them."
     trainer, out = play_without_a_model(monkeypatch, [6e-4] * 4 + [-1.0, 1.0, 1.0, -1.0])
     assert out["num_items_in_batch"] == 20
@@ -143,10 +132,7 @@ def test_groups_without_differences_are_masked_and_told_to_the_curriculum(monkey
     for _ in range(2):
         play_without_a_model(monkeypatch, [0.0] * 4 + [-1.0, 1.0, 0.0, 0.0], record)
     assert record.ties == {"q0": 2, "q1": 0}
-
-
-def test_a_batch_without_anything_to_learn_keeps_a_row_and_a_token():
-    "TRL masks a truncated completion as a whole; a batch of such rows still goes through the model."
+    # TRL masks a truncated completion as a whole; a batch of such rows still goes through the model
     nothing = torch.zeros(3, 4, dtype=torch.long)
     batch = dict(completion_mask=nothing, tool_mask=nothing, completion_ids=nothing + 5)
     prompts = torch.ones(3, 2, dtype=torch.long)
@@ -158,7 +144,6 @@ def test_a_batch_without_anything_to_learn_keeps_a_row_and_a_token():
 @pytest.mark.slow
 def test_rows_that_teach_nothing_are_not_read_and_change_nothing(tmp_path, qwen, monkeypatch):
     "The same loss and gradient as with all rows, from a quarter of them."
-
     read, hook = [], trl.GRPOTrainer._compute_loss
 
     def counted(self, model, inputs):
@@ -240,8 +225,7 @@ def test_a_curriculum_by_success_leaves_fewer_groups_alike(tmp_path, qwen):
 
     def share_alike(record):
         size = dict(num_generations=2, max_steps=16, max_completion_length=2)
-        made = _grpo_trainer_class(record)
-        trainer = small_grpo(made, tmp_path, qwen, questions, reward, **size)
+        trainer = small_grpo(_grpo_trainer_class(record), tmp_path, qwen, questions, reward, **size)
         trainer.train()
         shares = [x["frac_reward_zero_std"] for x in trainer.state.log_history if "reward" in x]
         return sum(shares[-8:]) / 8
@@ -261,7 +245,6 @@ def test_a_record_counts_ties_in_a_row(groups):
     assert all(1 / 64 <= record.weight(name) <= 1 for name in "abc")
 
 
-# ---- what the machine can do
 MACHINES = [(None, "fp32"), ((), "bf16"), ((7, 5), "fp16"), ((8, 9), "bf16"), ((9, 0), "bf16")]
 
 
@@ -295,7 +278,6 @@ def test_small_steps_move_weights(tmp_path, qwen, monkeypatch):
     assert moved > 0.9 * sum(p.numel() for p in before.values())
 
 
-# ---- stages
 @pytest.mark.slow
 def test_both_kinds_of_stage_leave_a_model_and_metrics_and_no_other_recipe_goes_on(tiny_run):
     lines = read_metrics(tiny_run.metrics)
@@ -313,14 +295,11 @@ def test_both_kinds_of_stage_leave_a_model_and_metrics_and_no_other_recipe_goes_
     before = tiny_run.metrics.read_text()
     train(TINY, tiny_run.folder, threads=1)  # nothing is left to do
     assert tiny_run.metrics.read_text() == before
-    with pytest.raises(ValueError, match="holds another run .other stages"):
-        train(recipes.scale_recipe(TINY, 2), tiny_run.folder)
-    with pytest.raises(ValueError, match="holds another run .other seed"):
-        train(TINY, tiny_run.folder, seed=1)
-    with pytest.raises(ValueError, match="no stage 'x'; there are sft, grpo"):
-        train(TINY, tiny_run.folder, stages=["x"])
-    with pytest.raises(ValueError, match="0 to 99, not 100"):
-        train(TINY, tiny_run.folder, seed=100)
+    wrong = {"holds another run .other seed": dict(seed=1), "0 to 99, not 100": dict(seed=100)}
+    wrong |= {"holds another run .other stages": dict(recipe=recipes.scale_recipe(TINY, 2))}
+    for says, options in (wrong | {"no stage 'x'; there are sft, grpo": dict(stages=["x"])}).items():
+        with pytest.raises(ValueError, match=says):
+            train(**dict(recipe=TINY, folder=tiny_run.folder) | options)
 
 
 def largest_difference(a: Run, b: Run) -> float:
@@ -363,9 +342,7 @@ def test_two_processes_learn_what_one_learns(tmp_path):
 def test_a_killed_run_goes_on_and_ends_like_one_that_was_not(tiny_run, tmp_path):
     "kill -9 at the first checkpoint; the same command ends with the same weights."
     folder = tmp_path / "run"
-    code = (
-        IMPORTS
-        + f"""
+    code = f"""{IMPORTS}
 import os, tiny_trl
 from transformers import TrainerCallback
 from sql_env.training.run import train
@@ -376,7 +353,6 @@ class Killed(TrainerCallback):
 
 train(tiny_trl.tiny_recipe(), {str(folder)!r}, threads=1, stages=["sft"], callbacks=[Killed()])
 """
-    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True)
     assert done.returncode == -9, done.stderr[-800:]
     assert list(folder.glob("sft/checkpoint-*")) and not (folder / "sft/model").exists()
@@ -399,20 +375,19 @@ def test_the_recipe_for_colab_with_a_tiny_qwen_and_own_questions(tmp_path, qwen)
 
     from sql_env.policies.local import load_weights
 
+    best = []
+
     class KeepsBest(TrainerCallback):
         "Notes the checkpoint that each stage ends with."
 
-        def __init__(self):
-            self.of_stages = []
-
         def on_train_end(self, args, state, control, **kwargs):
-            self.of_stages.append(state.best_model_checkpoint)
+            best.append(state.best_model_checkpoint)
 
     folder = save_question_set(load("bundled", split="train").sample(30), tmp_path / "mine")
-    made, best = small_colab(qwen, data=f"folder:{folder}=16", max_steps=1), KeepsBest()
+    made = small_colab(qwen, data=f"folder:{folder}=16", max_steps=1)
     made = replace(made, grpo=made.grpo | dict(max_tool_calling_iterations=2))
-    run = train(made, tmp_path / "run", threads=1, callbacks=[best])
-    assert len(best.of_stages) == 2 and None not in best.of_stages
+    run = train(made, tmp_path / "run", threads=1, callbacks=[KeepsBest()])
+    assert len(best) == 2 and None not in best
     assert list(run.folder.glob("grpo/completions/*.parquet")), "what the model wrote can be read"
     folders = [qwen, run.model_path("sft"), run.model_path("grpo")]
     states = [load_weights(f, qwen)[0].state_dict() for f in folders]
@@ -451,8 +426,7 @@ BRANCHED = replace(NANO, stages=STAGES)
 
 def test_a_run_knows_its_stages_and_writes_down_json(tmp_path, own_folder):
     run = Run(BRANCHED, tmp_path)
-    assert [s.name for s in run.lineage("all")] == ["copy", "few", "all"]
-    assert [s.name for s in run.lineage("copy")] == ["copy"]
+    assert [[s.name for s in run.lineage(x)] for x in ("all", "copy")] == [["copy", "few", "all"], ["copy"]]
     assert [run.stage_seed(s) for s in BRANCHED.stages] == [0, 100, 200, 300]
     late = replace(BRANCHED.stages[1], seed=700)
     assert Run(BRANCHED, tmp_path / "b", seed=2).stage_seed(late) == 702
@@ -474,7 +448,7 @@ def test_a_run_knows_its_stages_and_writes_down_json(tmp_path, own_folder):
         Run(change_recipe(NANO, data=mine[:5]), tmp_path / "changed")
 
 
-def test_a_stage_brings_those_it_continues(tmp_path, monkeypatch):
+def test_a_stage_brings_those_it_continues_and_vllm_is_missed_before_anything_is_trained(tmp_path, monkeypatch):
     "Branches that nobody asked for are not trained, and nothing is trained twice."
     trained = []
 
@@ -490,35 +464,17 @@ def test_a_stage_brings_those_it_continues(tmp_path, monkeypatch):
     assert trained == ["copy", "few", "all", "grpo"]
     train(BRANCHED, tmp_path / "another", stages=["grpo"])
     assert trained[4:] == ["copy", "few", "grpo"]
-
-
-def test_memory_advice_names_the_setting_and_vllm_is_missed_before_anything_is_trained(tmp_path):
     assert "max_completion_length" in runs._memory_advice(MemoryError(), "grpo")
     assert runs._memory_advice(ValueError("no"), "grpo") == ""
-    made = change_recipe(COLAB, vllm="colocate")
     with pytest.raises(ModuleNotFoundError, match=r"sql_env\[vllm\]"):
-        train(made, tmp_path)
-    assert not (tmp_path / "sft").exists()
+        train(change_recipe(COLAB, vllm="colocate"), tmp_path / "vllm")
+    assert not (tmp_path / "vllm" / "sft").exists()
 
 
-# ---- evaluation suites
-
-
-@pytest.fixture
-def asked(monkeypatch):
-    "What `evaluate` was asked to do by `evaluate_checkpoint`, which plays nothing."
-    calls = []
-
-    def evaluate(env, policy, **options):
-        calls.append((env.reset(), policy))
-        return
-
-    monkeypatch.setattr(runs, "evaluate", evaluate)
-    return calls
-
-
-def test_a_model_is_evaluated_by_the_settings_in_its_folder(asked, tmp_path):
+def test_a_model_is_evaluated_by_the_settings_in_its_folder(monkeypatch, tmp_path):
     "By the defaults if it has none; and a suite may allow fewer steps."
+    asked = []
+    monkeypatch.setattr(runs, "evaluate", lambda env, policy, **options: asked.append((env.reset(), policy)))
     runs.evaluate_checkpoint(tmp_path, ["level 1"], 2)
     own = recipes._evaluation_settings(NANO, replace(NANO.stages[0], schema_level="full"))
     (tmp_path / MODEL_SETTINGS_FILE).write_text(json.dumps(own | dict(budget=11)))
@@ -532,6 +488,13 @@ def test_a_model_is_evaluated_by_the_settings_in_its_folder(asked, tmp_path):
     assert (schema.budget_remaining, few.budget_remaining) == (11, 8)
     many, few = ([q.question_id for q in suite_questions(suite, 3)] for suite in suites)
     assert many == few
+    # Evaluation at the end is small unless asked
+    monkeypatch.delenv("SQL_ENV_SPIDER", raising=False)
+    assert runs.plan_evals("all").suites == runs._available_suites() and runs.plan_evals("all").n == 500
+    with pytest.raises(ValueError, match="small, all, none or a suite"):
+        runs.plan_evals("10")
+    with pytest.raises(ValueError, match="no evaluation suite 'x'; there are level 1"):
+        suite_questions("x")
 
 
 def test_each_stage_is_evaluated_as_it_was_trained(monkeypatch, tmp_path):
@@ -581,7 +544,6 @@ def test_the_turns_of_the_expert_are_right_in_all_episodes():
     assert result.success_rate == 1 and set(runs._suite_row(result)["correct"]) == {"1"}
 
 
-# ---- cards
 def test_a_card_has_the_form_of_the_hub_and_a_push_needs_a_model_and_a_token(tmp_path, monkeypatch):
     shown = replace(NANO.stages[0], name="full", schema_level="full")
     card = runs.model_card(Run(replace(NANO, stages=(shown,)), tmp_path), "full")
@@ -590,8 +552,7 @@ def test_a_card_has_the_form_of_the_hub_and_a_push_needs_a_model_and_a_token(tmp
     run = Run(BRANCHED, tmp_path / "branched")
     lines = [dict(stage=s.name, step=1, seconds=60 * 10**i) for i, s in enumerate(BRANCHED.stages)]
     write_lines(run.metrics, lines)
-    assert "in 1011 minutes" in runs.model_card(run, "all")
-    assert "in 111 minutes" in runs.model_card(run, "grpo")
+    assert "in 1011 minutes" in runs.model_card(run, "all") and "in 111 minutes" in runs.model_card(run, "grpo")
     run = Run(NANO, tmp_path / "nano")
     run.model_path("few").mkdir(parents=True)
     monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
@@ -608,7 +569,6 @@ def test_the_code_of_a_card_runs(tiny_run):
     assert eval(last.strip(), names).n_episodes == 2
 
 
-# ---- recipes
 def unknown_settings(recipe):
     "Settings that TRL does not know."
     known = dict(sft=trl.SFTConfig, grpo=trl.GRPOConfig)
@@ -668,12 +628,9 @@ def test_a_terminal_shows_one_line_of_progress_and_libraries_are_quiet(tmp_path,
     with runs._quiet_libraries():
         assert logging.get_verbosity() == logging.ERROR and not datasets.is_progress_bar_enabled()
     assert (logging.get_verbosity(), datasets.is_progress_bar_enabled()) == before
-
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    for out, lines in ((Terminal(), 1), (io.StringIO(), 2)):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    for out, lines in ((terminal, 1), (io.StringIO(), 2)):
         writer = _MetricsWriter(tmp_path / "m.jsonl", "few", runs._ProgressLine(out))
         writer.begin(0)
         for step in (10, 20, 30):
@@ -697,7 +654,6 @@ def test_data_for_large_models_are_conversations_and_the_factory_of_a_cluster_ca
     assert isinstance(pickle.loads(pickle.dumps(factory))(), SQLEnvTRL)
 
 
-# ---- data
 @pytest.fixture(scope="module")
 def own_folder(tmp_path_factory):
     "A folder of 40 questions with splits, as a user has it."
@@ -705,42 +661,33 @@ def own_folder(tmp_path_factory):
     return save_question_set(questions, tmp_path_factory.mktemp("data") / "mine")
 
 
-PARTS = [
-    ("bundled:train", [("bundled", dict(split="train"), None)]),
-    ("spider:train=20", [("spider", dict(split="train"), 20)]),
-    ("folder:my data=a=3", [("folder", dict(path="my data=a"), 3)]),
-    (" bird:x + folder:a+b ", [("bird", dict(path="x"), None), ("folder", dict(path="a+b"), None)]),
-]
-
-
-def test_data_are_read_from_a_text_and_others_say_what_to_write():
-    for text, parts in PARTS:
+def test_a_stage_learns_from_any_source_but_not_from_a_test_split_or_two_databases_of_one_name(own_folder, tmp_path):
+    "Data are read from a text, and other texts say what to write."
+    for text, parts in (
+        ("bundled:train", [("bundled", dict(split="train"), None)]),
+        ("spider:train=20", [("spider", dict(split="train"), 20)]),
+        ("folder:my data=a=3", [("folder", dict(path="my data=a"), 3)]),
+        (" bird:x + folder:a+b ", [("bird", dict(path="x"), None), ("folder", dict(path="a+b"), None)]),
+    ):
         assert recipes.parse_data(text) == parts
     for text in ("", "worlds", "worlds:6=3", "worlds:1", "spyder:train", "folder:"):
         with pytest.raises(SourceError, match="worlds:1=300,2=600"):
             recipes.parse_data(text)
-
-
-def stage_on(data, method="sft", **options):
-    return Stage("x", method, data, **options)
-
-
-def test_a_stage_learns_from_any_source_but_not_from_a_test_split_or_two_databases_of_one_name(own_folder, tmp_path):
     mine = load("folder", own_folder)
     sizes = {f"folder:{own_folder}": 40, f"folder:{own_folder}=7 + worlds:1=5": 12}
     sizes |= {"bundled:train=9": 9, "worlds:1=5,2=6": 11}
-    assert {text: len(_stage_questions(stage_on(text))) for text in sizes} == sizes
-    assert _stage_questions(stage_on(mine)) is mine
-    assert len(_stage_questions(stage_on(lambda seed: mine.sample(3 + seed)), 2)) == 5
-    assert len(_stage_questions(stage_on(mine, share=0.5))) == 20
-    made = [_stage_questions(stage_on("worlds:1=8", m), 3) for m in ("sft", "grpo")]
+    assert {text: len(_stage_questions(Stage("x", "sft", text))) for text in sizes} == sizes
+    assert _stage_questions(Stage("x", "sft", mine)) is mine
+    assert len(_stage_questions(Stage("x", "sft", lambda seed: mine.sample(3 + seed)), 2)) == 5
+    assert len(_stage_questions(Stage("x", "sft", mine, share=0.5))) == 20
+    made = [_stage_questions(Stage("x", m, "worlds:1=8"), 3) for m in ("sft", "grpo")]
     assert not {q.question_text for q in made[0]} & {q.question_text for q in made[1]}
     folder = save_question_set(load("bundled", split="test").sample(5), tmp_path / "tested")
     with pytest.raises(SourceError, match="only questions of the split 'test'"):
-        _stage_questions(stage_on(f"folder:{folder}"))
+        _stage_questions(Stage("x", "sft", f"folder:{folder}"))
     shutil.copytree(own_folder, tmp_path / "copy")
     with pytest.raises(SourceError, match="have the id|have the name"):
-        _stage_questions(stage_on(f"folder:{own_folder} + folder:{tmp_path / 'copy'}"))
+        _stage_questions(Stage("x", "sft", f"folder:{own_folder} + folder:{tmp_path / 'copy'}"))
 
 
 @law(40)
@@ -756,7 +703,7 @@ def test_validation_takes_no_question_from_training(n, size, seed):
 def test_rows_are_what_play_shows(own_folder):
     "The same system prompt, budget and length of tool results: on a8720f3 rows had the defaults."
     recipe = replace(COLAB, system="Be brief.", env=dict(max_chars=80, budget=9))
-    stage = stage_on(f"folder:{own_folder}=12")
+    stage = Stage("x", "sft", f"folder:{own_folder}=12")
     for row in recipes.sft_datasets(recipe, stage, None)[0]:
         first, asked, *rest = row["messages"]
         assert first["content"] == "Be brief." and "9" in asked["content"]
@@ -785,24 +732,19 @@ def test_a_recipe_is_changed_and_described(own_folder):
         change_recipe(NANO, model="Qwen/Qwen3-0.6B")
 
 
-@pytest.fixture
-def asked_to_train(monkeypatch, tmp_path):
-    "Recipes that the command `train` hands to a `train` that does nothing."
-    made = []
+def test_the_command_trains_on_own_questions(monkeypatch, tmp_path):
+    from typer.testing import CliRunner
+
+    from sql_env.cli import app
+
+    asked = []
 
     def train(recipe, folder, seed, stages, threads):
-        made.append(recipe)
+        asked.append(recipe)
         return Run(recipe, folder, seed)
 
     monkeypatch.setattr("sql_env.training.run.train", train)
     monkeypatch.chdir(tmp_path)
-    return made
-
-
-def test_the_command_trains_on_own_questions(asked_to_train):
-    from typer.testing import CliRunner
-
-    from sql_env.cli import app
 
     def run(*options):
         return CliRunner().invoke(app, ["train", "colab", "--evals", "none", *options])
@@ -811,7 +753,7 @@ def test_the_command_trains_on_own_questions(asked_to_train):
     options += " --verify robust --actions search --reward sparse --schema-level full"
     assert run(*options.split()).exit_code == 0
     play = dict(budget=10, verify="robust", actions="search", reward="sparse")
-    [recipe] = asked_to_train
+    [recipe] = asked
     told = change_recipe(COLAB, "folder:mydata", "me/mine", None, 2e-6, 7, "colocate", schema_level="full", **play)
     assert recipe == told
     assert {stage.schema_level for stage in recipe.stages} == {"full"}
@@ -819,19 +761,9 @@ def test_the_command_trains_on_own_questions(asked_to_train):
     assert {name: recipe.env[name] for name in play} == meant
     for wrong in ("--source folder", "--source worlds", "--path mydata", "--vllm yes", "--evals x"):
         assert run(*wrong.split()).exit_code != 0
-    assert len(asked_to_train) == 1
+    assert len(asked) == 1
 
 
-def test_evaluation_at_the_end_is_small_unless_asked(monkeypatch):
-    monkeypatch.delenv("SQL_ENV_SPIDER", raising=False)
-    assert runs.plan_evals("all").suites == runs._available_suites() and runs.plan_evals("all").n == 500
-    with pytest.raises(ValueError, match="small, all, none or a suite"):
-        runs.plan_evals("10")
-    with pytest.raises(ValueError, match="no evaluation suite 'x'; there are level 1"):
-        suite_questions("x")
-
-
-# ---- metrics
 @pytest.fixture
 def clock(monkeypatch):
     "Seconds that pass only when a test says so."
@@ -912,23 +844,19 @@ def test_the_curve_says_how_long_it_takes_and_other_processes_write_nothing(tmp_
     assert not os.path.exists(tmp_path / "none")
 
 
-@pytest.mark.parametrize("n, epochs, warm", [(20, 2, 1), (20, 40, 10)])
-def test_few_steps_are_not_all_warming_up(monkeypatch, tmp_path, n, epochs, warm):
+@pytest.mark.parametrize("epochs, warm", [(2, 1), (40, 10)])
+def test_few_steps_are_not_all_warming_up(monkeypatch, tmp_path, epochs, warm):
     monkeypatch.setattr(trainers, "_sft_trainer_class", lambda: lambda **given: given["args"])
-    questions = load("bundled", split="train").sample(n)
+    questions = load("bundled", split="train").sample(20)
     recipe = change_recipe(RECIPES["small"], data=questions, epochs=epochs, validation=0)
     stage = replace(recipe.stages[0], options={})
     assert trainers._sft_trainer(recipe, stage, None, None, tmp_path).warmup_steps == warm
 
 
-# ---- the tutorials
-TUTORIALS = Path(__file__).parents[1] / "nbs" / "tutorials"
-
-
 def tutorial_cells(name):
     "The code of a tutorial, but for installing and what is never run, with fewer episodes."
-    notebook = json.loads((TUTORIALS / f"{name}.ipynb").read_text(encoding="utf-8"))
-    for cell in notebook["cells"]:
+    path = Path(__file__).parents[1] / "nbs" / "tutorials" / f"{name}.ipynb"
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "code" and "#| eval: false" not in source:
             code = source.replace('RECIPE = "small"', 'RECIPE = "colab"').replace("batch=32", "n_episodes=2")

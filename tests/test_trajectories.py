@@ -14,6 +14,7 @@ import pytest
 from made_rows import made_row, replay_problems
 from made_sets import bundled
 from rendering import check_rendering, qwen_assistant_turn
+from tables import cases
 
 from sql_env import EpisodeEnv, RewardConfig, evaluate, load
 from sql_env.evaluation.logs import _log_env, read_log, replay_trajectory, write_log
@@ -35,7 +36,6 @@ def some():
     return tuple(ExpertTrajectories(bundled(), 400, seed=7))
 
 
-# ---- logs and replay
 class Crash:
     name = "crash"
 
@@ -45,14 +45,12 @@ class Crash:
         return Action("DESCRIBE", "x")
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [RandomPolicy(2), GreedyPolicy(), OraclePolicy(bundled()), ExpertPolicy(bundled()), Crash(), *HACKS[:3], HACKS[-3]],
-    ids=lambda p: p.name,
-)
-@pytest.mark.parametrize(
-    "env", [dict(), dict(budget=4, schema_level="full", reward=RewardConfig.shaped())], ids=["default", "other"]
-)
+POLICIES = [RandomPolicy(2), GreedyPolicy(), OraclePolicy(bundled()), ExpertPolicy(bundled()), Crash()]
+ENVS = dict(default={}, other=dict(budget=4, schema_level="full", reward=RewardConfig.shaped()))
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, *HACKS[:3], HACKS[-3]], ids=lambda p: p.name)
+@pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
 def test_every_log_of_the_evaluation_reads_and_reproduces(tmp_path, policy, env):
     path = tmp_path / "log.jsonl"
     evaluate(EpisodeEnv(bundled(), **env), policy, 25, seed=3, log=path, progress=False)
@@ -64,14 +62,13 @@ def test_every_log_of_the_evaluation_reads_and_reproduces(tmp_path, policy, env)
     assert _log_env(about, bundled()).settings == EpisodeEnv(bundled(), **env).settings
 
 
-def told(env, trajectory):
-    "What differs when the actions are taken again."
-    return "\n".join(replay_trajectory(env, trajectory, robust=None)[1])
-
-
 def test_replay_finds_any_change_in_a_log_and_in_a_database_and_none_in_a_rollout_of_a_trainer(tmp_path):
     env, t = EpisodeEnv(bundled(), reward=RewardConfig.partial()), some()[3]
     assert replay_trajectory(env, t, robust=None) == (t, [])
+
+    def told(env, trajectory):
+        "What differs when the actions are taken again."
+        return "\n".join(replay_trajectory(env, trajectory, robust=None)[1])
 
     def changed(i, **kw):
         return replace(t, turns=[replace(x, **kw) if j == i else x for j, x in enumerate(t.turns)])
@@ -114,33 +111,10 @@ def test_a_trajectory_knows_what_is_robust():
             assert (t.episode.blame is None) == t.correct
 
 
-# ---- edits of SQL
-
-
-def test_forgotten_conditions_and_joins():
-    def f(sql, forget=experts._forgotten_condition):
-        return set(forget(TokenizedSql(sql), Random(0)))
-
-    assert f("SELECT a FROM t WHERE b = 1") == {"SELECT a FROM t"}
-    assert f("SELECT a FROM t WHERE b = 1 AND c = 2 AND d = 3 LIMIT 2") == {
-        "SELECT a FROM t WHERE c = 2 AND d = 3 LIMIT 2",
-        "SELECT a FROM t WHERE b = 1 AND d = 3 LIMIT 2",
-        "SELECT a FROM t WHERE b = 1 AND c = 2 LIMIT 2",
-    }
-    between = "SELECT a FROM t WHERE a BETWEEN 1 AND 2 AND b = 'x' GROUP BY a HAVING count(*) > 1"
-    assert f(between) == {"SELECT a FROM t GROUP BY a HAVING count(*) > 1"}, "BETWEEN has an AND of its own"
-    assert f("SELECT a FROM t WHERE b = 1 OR c = 2 AND d") == {"SELECT a FROM t"}
-    assert f("SELECT a FROM (SELECT a FROM t WHERE b)") == f("VALUES (1)") == set()
-    assert f("SELECT a FROM t WHERE b IN (SELECT c FROM u WHERE d AND e) AND f") == {
-        "SELECT a FROM t WHERE f",
-        "SELECT a FROM t WHERE b IN (SELECT c FROM u WHERE d AND e)",
-    }
-    assert f("SELECT a FROM t LEFT JOIN u ON t.x = u.x JOIN v USING (y) WHERE v.z", experts._forgotten_join) == {
-        "SELECT a FROM t JOIN v USING (y) WHERE v.z",
-        "SELECT a FROM t LEFT JOIN u ON t.x = u.x WHERE v.z",
-    }
-    assert f("SELECT a FROM t LEFT OUTER JOIN u ON t.x = u.x", experts._forgotten_join) == {"SELECT a FROM t"}
-    assert f("SELECT a FROM t", experts._forgotten_join) == set()
+@pytest.mark.parametrize("part, sql, left", cases("forgotten_parts"))
+def test_forgotten_conditions_and_joins(part, sql, left):
+    forget = dict(condition=experts._forgotten_condition, join=experts._forgotten_join)[part]
+    assert set(forget(TokenizedSql(sql), Random(0))) == set(left)
 
 
 def test_a_misspelling_changes_every_use_and_nothing_else_and_is_no_column_that_exists():
@@ -167,11 +141,9 @@ MISTAKES = {"column": 300, "condition": 150, "join": 50, "value": 40}  # at leas
 
 @pytest.mark.parametrize("kind", MISTAKES)
 def test_mistakes_can_be_noticed(kind):
-    env = EpisodeEnv(bundled())
-    found = 0
+    env, found = EpisodeEnv(bundled()), 0
     for q in bundled():
-        gold = experts._GoldQuery(q, bundled().database(q.database_name))
-        mistake = gold.mistake(kind, Random(1))
+        mistake = experts._GoldQuery(q, bundled().database(q.database_name)).mistake(kind, Random(1))
         if not mistake:
             continue
         found += 1
@@ -186,28 +158,35 @@ def test_mistakes_can_be_noticed(kind):
     assert found > MISTAKES[kind]
 
 
-# ---- experts
-def test_all_experts_reproduce_and_are_right():
+def test_all_experts_reproduce_are_right_and_resume(tmp_path):
     made = ExpertTrajectories(bundled(), 2 * len(bundled()), seed=11)
     n = Counter(t.style for t in made)
     assert n.total() == 768 and made.dropped == {}
     explores = {name for name, style in experts.EXPERT_STYLES.items() if not style.search}
     assert set(n) == explores and min(n.values()) >= 15, n
+    made = ExpertTrajectories(bundled(), 30, seed=3)
+    made.save(tmp_path / "whole.jsonl")
+    whole = (tmp_path / "whole.jsonl").read_bytes()
+    (tmp_path / "part.jsonl").write_bytes(whole[: len(whole) // 2])
+    ExpertTrajectories(bundled(), 30, seed=3).save(tmp_path / "part.jsonl")
+    assert (tmp_path / "part.jsonl").read_bytes() == whole
+    for other in (dict(seed=4), dict(seed=3, policy=ExpertPolicy(bundled(), ["direct"], seed=3))):
+        with pytest.raises(ValueError, match="another run"):
+            ExpertTrajectories(bundled(), 30, **other).save(tmp_path / "part.jsonl")
+    assert read_log(tmp_path / "whole.jsonl")[1] == list(made)
 
 
 @pytest.mark.slow
 def test_experts_on_spider(spider_path):
     qs = load("spider", spider_path, split="dev")
     made = ExpertTrajectories(qs, seed=1)
-    kept = list(made)
-    assert len(kept) / len(qs) > 0.98, list(made.dropped.values())[:5]
+    assert len(list(made)) / len(qs) > 0.98, list(made.dropped.values())[:5]
 
 
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 @pytest.mark.parametrize("budget", [2, 3, 4, 6])
 def test_experts_fit_any_budget_and_schema_level(level, budget):
-    made = ExpertTrajectories(bundled(), 60, seed=2, budget=budget, schema_level=level)
-    kept = list(made)
+    kept = list(ExpertTrajectories(bundled(), 60, seed=2, budget=budget, schema_level=level))
     assert len(kept) == 60 and max(t.episode.steps for t in kept) <= budget
     if level == "full":
         assert not any(t.turns[0].action.action_type == "DESCRIBE" for t in kept)
@@ -228,7 +207,6 @@ def test_experts_look_before_they_ask_and_read_answers_off_the_result():
             assert [a.action_type for a in actions].count("SAMPLE")
         if t.style in ("wrong_value", "thorough"):
             assert any(a.argument.startswith("SELECT DISTINCT") for a in actions[:-2])
-    for t in some():
         answer, shown = t.turns[-1].action.argument, t.turns[-2].result
         assert t.episode.grounded and (answer == "@last" or shown.split("\n", 1)[1] == answer)
     assert {t.turns[-1].action.argument == "@last" for t in some()} == {True, False}
@@ -272,20 +250,6 @@ def test_an_expert_is_a_policy_for_the_evaluation_and_takes_a_set_of_any_source(
     assert [type(t) for t in first] == [Trajectory] * 3 and isinstance(first[0].turns[0], Turn)
 
 
-def test_saved_experts_resume(tmp_path):
-    made = ExpertTrajectories(bundled(), 30, seed=3)
-    made.save(tmp_path / "whole.jsonl")
-    whole = (tmp_path / "whole.jsonl").read_bytes()
-    (tmp_path / "part.jsonl").write_bytes(whole[: len(whole) // 2])
-    ExpertTrajectories(bundled(), 30, seed=3).save(tmp_path / "part.jsonl")
-    assert (tmp_path / "part.jsonl").read_bytes() == whole
-    for other in (dict(seed=4), dict(seed=3, policy=ExpertPolicy(bundled(), ["direct"], seed=3))):
-        with pytest.raises(ValueError, match="another run"):
-            ExpertTrajectories(bundled(), 30, **other).save(tmp_path / "part.jsonl")
-    assert read_log(tmp_path / "whole.jsonl")[1] == list(made)
-
-
-# ---- conversations
 def rows_of():
     return sft_rows(EpisodeEnv(bundled(), reward=RewardConfig.partial()), some()[:60])
 
@@ -294,7 +258,7 @@ def calls_of(rows):
     return [c for r in rows for m in r["messages"] for c in m.get("tool_calls", ())]
 
 
-def test_a_conversation_has_the_words_of_a_rollout():
+def test_a_conversation_has_the_words_of_a_rollout_and_its_arguments_and_tools_are_text():
     "Each message of an expert conversation is what TRL would show for the same calls."
     env = SQLEnvTRL(bundled(), max_chars=300)
     plain = EpisodeEnv(bundled(), reward=RewardConfig.partial())
@@ -318,9 +282,6 @@ def test_a_conversation_has_the_words_of_a_rollout():
             assert result == dict(role="tool", name=function["name"], content=text)
         assert messages[-1] == dict(role="assistant", content="Done.")
         assert len(messages) == 2 + 2 * len(t.turns) + 1
-
-
-def test_arguments_and_tools_are_text():
     assert all(json.loads(row["tools"]) == tool_schemas() for row in rows_of())
     for c in calls_of(rows_of()):
         ((name, value),) = json.loads(c["function"]["arguments"]).items()
@@ -347,25 +308,8 @@ def test_through_arrow_a_json_file_and_the_template(tiny, tmp_path):
     assert check_rendering(data, tok)["rows"] == 60
 
 
-def test_the_self_test_finds_the_null_trap(tiny):
+def test_the_self_test_finds_a_wrong_mask_and_the_null_trap(tiny):
     from datasets import Dataset
-
-    rows = rows_of()
-    for c in calls_of(rows):
-        c["function"] = dict(c["function"], arguments=json.loads(c["function"]["arguments"]))
-    try:
-        data = Dataset.from_list(rows)
-    except Exception:
-        pytest.skip("this version of datasets refuses such rows")
-    with pytest.raises(ValueError, match="without nulls"):
-        check_rendering(data, tiny[1])
-    with pytest.raises(ValueError, match="without nulls"):
-        row = rows_of()[0]
-        row["messages"][2]["tool_calls"][0]["function"]["arguments"] = '{"sql": "SELECT 1", "value": null}'
-        check_rendering([row], tiny[1])
-
-
-def test_the_self_test_finds_a_wrong_mask(tiny):
     from trl.chat_template_utils import qwen3_training_chat_template as template
 
     wide = template.replace("{%- generation %}", "").replace(
@@ -380,6 +324,18 @@ def test_the_self_test_finds_a_wrong_mask(tiny):
     for bad in (wide, narrow):
         with pytest.raises(ValueError, match="row 0: the trained text"):
             check_rendering(rows_of()[:1], tiny[1], bad)
+    row, rows = rows_of()[0], rows_of()
+    row["messages"][2]["tool_calls"][0]["function"]["arguments"] = '{"sql": "SELECT 1", "value": null}'
+    with pytest.raises(ValueError, match="without nulls"):
+        check_rendering([row], tiny[1])
+    for c in calls_of(rows):
+        c["function"] = dict(c["function"], arguments=json.loads(c["function"]["arguments"]))
+    try:
+        data = Dataset.from_list(rows)
+    except Exception:
+        pytest.skip("this version of datasets refuses such rows")
+    with pytest.raises(ValueError, match="without nulls"):
+        check_rendering(data, tiny[1])
 
 
 @pytest.mark.slow

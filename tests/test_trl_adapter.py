@@ -63,7 +63,6 @@ CALLS = [("describe", "visit"), ("query", "SELECT naem FROM visit"), *[("sample"
 CALLS += [("query", GOLD), ("answer", "44")]
 
 
-# ---- by hand
 CONFIGS = [RewardConfig.sparse(), RewardConfig.shaped(), RewardConfig.shaped(0.9), RewardConfig.partial()]
 PLAYS = dict(right=CALLS, wrong=[*CALLS[:2], ("answer", "43")], empty=[("answer", "[]")], budget=[CALLS[0]] * 15)
 
@@ -108,7 +107,7 @@ def test_who_stops_in_the_middle_keeps_no_progress(gamma):
         assert env.get_reward() == pytest.approx(cut.total_reward), k
 
 
-def test_after_the_end_every_tool_says_so_and_late_calls_cost_a_share():
+def test_after_the_end_every_tool_says_so_late_calls_cost_a_share_and_reset_wipes_everything():
     env = started()
     play_tools(env, CALLS)
     before = env.get_reward(), list(env.session.rewards), env.episode.steps
@@ -130,9 +129,6 @@ def test_after_the_end_every_tool_says_so_and_late_calls_cost_a_share():
     with pytest.raises(adapter.ToolError, match="Call reset first"):
         new.query("SELECT 1")
     assert new.get_reward() == 0
-
-
-def test_reset_wipes_everything():
     env = started()
     seen = play_tools(env, CALLS)
     play_tools(env, CALLS[:3])
@@ -167,8 +163,7 @@ def test_a_row_chooses_question_and_sample_and_settings_reach_the_episode():
         SQLEnvTRL(bundled().filter(question_id="none"))
     with patch("sql_env.integrations.trl.EpisodeEnv", wraps=EpisodeEnv) as made:
         SQLEnvTRL(bundled(), verify="robust", schema_level="full", budget=7)
-    given = dict(reward="partial", verify="robust", schema_level="full", budget=7)
-    assert made.call_args.kwargs == given
+    assert made.call_args.kwargs == dict(reward="partial", verify="robust", schema_level="full", budget=7)
     assert "visit(visit_id" in SQLEnvTRL(bundled(), schema_level="columns").reset(**ROW)
 
 
@@ -188,16 +183,13 @@ def test_what_reset_adds_to_the_prompt_and_gold_is_nowhere_in_it():
         assert q.gold_sql not in json.dumps([row, start, *play_tools(env, calls)])
 
 
-def test_any_json_argument_gets_a_string_or_an_error():
+def test_any_json_argument_gets_a_string_or_an_error_and_numbers_and_rows_are_answers():
     for value in (7, 7.5, None, True, ["visit"], {"a": 1}, [["a", 3]], "\ud800", "", "x" * 200_000):
         for name in ("describe", "sample", "query", "answer"):
             env = started()
             [text] = play_tools(env, [(name, value)])
             assert isinstance(text, str) and text and len(text) < chat.MAX_TOOL_RESULT_CHARS + 100, (name, value)
             assert env.episode.steps == 1
-
-
-def test_numbers_and_rows_are_answers_and_what_no_encoding_knows_is_replaced():
     q = next(q for q in bundled() if q.answer_type == "table" and len(q.gold_answer) < 6)
     env = SQLEnvTRL(bundled())
     for value, question_id in ((44, ID), ("44", ID), ([list(r) for r in q.gold_answer], q.question_id)):
@@ -248,8 +240,7 @@ def test_the_factory_survives_another_process_and_long_results_are_cut_at_a_line
     assert chat._observation_text(long_line, 50) == "x" * 50 + "\n... cut after 50 characters"
 
 
-# ---- the reward function
-def test_reward_func_pays_once_and_logs_refused_actions_by_kind():
+def test_reward_func_pays_once_and_logs_refused_actions_by_kind_and_parts_pay_only_what_is_right():
     right, idle, other = started(), started(), object()
     play_tools(right, CALLS)
     logged = {}
@@ -273,9 +264,6 @@ def test_reward_func_pays_once_and_logs_refused_actions_by_kind():
     play_tools(envs[0], [*columns, ("describe", "nope")])
     told = {k: v for k, v in adapter.rollout_metrics(envs).items() if "error" in k}
     assert told == {"errors": 1.5, "error/unknown_column": 1.0, "error/unknown_table": 0.5}
-
-
-def test_parts_pay_only_what_is_right():
     rollouts = [CALLS, WRONG, [("answer", "44")], [("query", "SELECT 44"), ("answer", "@last")], []]
     envs = [started() for _ in rollouts]
     for env, calls in zip(envs, rollouts):
@@ -323,7 +311,6 @@ def test_environments_of_a_set_give_each_question_to_a_whole_group(monkeypatch):
         SQLEnvTRL(group=4)
 
 
-# ---- the remote environment, with a client in its place
 class FakeClient:
     "A server that is an `EpisodeEnv`; breaks after some calls."
 
@@ -351,17 +338,11 @@ class FakeClient:
         self.closed = True
 
 
-@pytest.fixture
-def fake_server(monkeypatch):
-    made, breaks = [], []
-    module = ModuleType("sql_env.client")
+def test_the_remote_environment_shows_the_same_and_a_lost_connection_ends_a_rollout_without_reward(monkeypatch):
+    made, breaks, module = [], [], ModuleType("sql_env.client")
     module.SQLAction = lambda action_type, argument: SimpleNamespace(action_type=action_type, argument=argument)
     module.SQLEnv = lambda base_url, **kw: FakeClient(made, breaks.pop(0) if breaks else None)
     monkeypatch.setitem(sys.modules, "sql_env.client", module)
-    return made, breaks
-
-
-def test_the_remote_environment_shows_the_same_and_a_lost_connection_ends_a_rollout_without_reward(fake_server):
     local, remote = started(), SQLEnvTRLRemote("http://localhost:1")
     assert remote.reset(**ROW) == local.reset(**ROW)
     assert play_tools(remote, CALLS) == play_tools(local, CALLS)
@@ -369,10 +350,9 @@ def test_the_remote_environment_shows_the_same_and_a_lost_connection_ends_a_roll
     assert remote.get_reward() == local.get_reward()
     assert sql_env_reward_func([remote, local]) == [local.get_reward()] * 2
     remote.reset(**ROW)
-    assert len(fake_server[0]) == 1, "one connection serves many rollouts"
+    assert len(made) == 1, "one connection serves many rollouts"
     remote._close()
-    assert fake_server[0][0].closed
-    made, breaks = fake_server
+    assert made[0].closed
     made.clear()
     breaks[:] = [3, 1]
     env = SQLEnvTRLRemote("http://localhost:1")
@@ -402,7 +382,6 @@ def test_the_remote_environment_on_a_real_server():
             e._close()
 
 
-# ---- with TRL
 def tool_call(name, **arguments):
     return f"<tool_call>\n{json.dumps(dict(name=name, arguments=arguments))}\n</tool_call>"
 
@@ -481,10 +460,8 @@ def test_the_reward_function_alone_pays(tiny, tmp_path):
     with patch.object(trainer.model, "generate", kit.Scripted(tok, SCRIPT)):
         trainer.train()
     log = next(h for h in trainer.state.log_history if "reward" in h)
-    assert log["reward"] == pytest.approx(log["rewards/sql_env_reward_func/mean"])
-    assert 0.2 < log["reward"] < 0.4
-    assert log["sql_env/correct"] == log["sql_env/late_calls"] == 0.25
-    assert log["sql_env/answered"] == 0.5
+    assert log["reward"] == pytest.approx(log["rewards/sql_env_reward_func/mean"]) and 0.2 < log["reward"] < 0.4
+    assert log["sql_env/correct"] == log["sql_env/late_calls"] == 0.25 == log["sql_env/answered"] / 2
 
 
 @pytest.mark.slow
@@ -527,9 +504,8 @@ def test_two_trainers_at_once(tiny, tmp_path):
         made, folder = partial(SQLEnvTRL, bundled(), **settings), tmp_path / str(len(trainers))
         trainers.append(kit.grpo(tok, kit.make_model(tok), [ROW], made, folder, steps=1))
     seen = [completions_of(t) for t in trainers]
-    script = [SCRIPT[0]] * 4
     for t in trainers:
-        t.model.generate = kit.Scripted(tok, script)
+        t.model.generate = kit.Scripted(tok, [SCRIPT[0]] * 4)
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(lambda t: t.train(), trainers))
     (_, _, long), (_, _, short) = seen[0][0], seen[1][0]
