@@ -448,7 +448,7 @@ def test_a_run_knows_its_stages_and_writes_down_json(tmp_path, own_folder):
         Run(change_recipe(NANO, data=mine[:5]), tmp_path / "changed")
 
 
-def test_a_stage_brings_those_it_continues_and_vllm_is_missed_before_anything_is_trained(tmp_path, monkeypatch):
+def test_a_stage_brings_those_it_continues(tmp_path, monkeypatch):
     "Branches that nobody asked for are not trained, and nothing is trained twice."
     trained = []
 
@@ -464,11 +464,14 @@ def test_a_stage_brings_those_it_continues_and_vllm_is_missed_before_anything_is
     assert trained == ["copy", "few", "all", "grpo"]
     train(BRANCHED, tmp_path / "another", stages=["grpo"])
     assert trained[4:] == ["copy", "few", "grpo"]
+
+
+def test_memory_advice_names_the_setting_and_vllm_is_missed_before_anything_is_trained(tmp_path):
     assert "max_completion_length" in runs._memory_advice(MemoryError(), "grpo")
     assert runs._memory_advice(ValueError("no"), "grpo") == ""
     with pytest.raises(ModuleNotFoundError, match=r"sql_env\[vllm\]"):
-        train(change_recipe(COLAB, vllm="colocate"), tmp_path / "vllm")
-    assert not (tmp_path / "vllm" / "sft").exists()
+        train(change_recipe(COLAB, vllm="colocate"), tmp_path)
+    assert not (tmp_path / "sft").exists()
 
 
 def test_a_model_is_evaluated_by_the_settings_in_its_folder(monkeypatch, tmp_path):
