@@ -59,15 +59,11 @@ def start(db, q=None, seed=None, after=(), **settings):
     return episode, o
 
 
-def test_fields_actions_and_levels_are_the_contract():
+def test_fields_actions_and_levels_are_the_contract_and_reset_reveals_question_names_of_tables_and_budget_only(db):
     names = "question schema_info result error step_count budget_remaining action_history done reward"
     assert [f.name for f in fields(Observation)] == names.split()
     assert ACTIONS == ("DESCRIBE", "SAMPLE", "QUERY", "ANSWER")
     assert list(SCHEMA_LEVELS) == ["none", "names", "columns", "full"]
-
-
-# ---- reset
-def test_reset_reveals_the_question_the_names_of_tables_and_the_budget_only(db):
     _, o = start(db)
     assert o.question == "How many pets are there?"
     assert o.schema_info.split("\n") == ["Owner", "pet", "Vet Visit"]
@@ -75,6 +71,7 @@ def test_reset_reveals_the_question_the_names_of_tables_and_the_budget_only(db):
     assert o.budget_remaining == EpisodeEnv(bundled()).reset(seed=0).budget_remaining == 15
 
 
+# ---- reset
 def test_reset_by_id_or_index_finds_exactly_that_question_and_by_split_and_difficulty_stays_within():
     qs, env = bundled(), EpisodeEnv(bundled())
     for q in qs.sample(20, 1):
@@ -139,7 +136,7 @@ def test_reset_begins_anew_whatever_was_played(db):
     assert episode.reset(4) == first and play() == one
 
 
-def test_settings_that_make_no_sense_are_refused_at_once(db):
+def test_settings_that_make_no_sense_are_refused_at_once_and_a_step_before_reset_is_an_error(db):
     for wrong in (dict(budget=0), dict(budget=-3), dict(verify="no"), dict(schema_level="all")):
         with pytest.raises(ValueError):
             Episode(question(), db, **wrong).reset()
@@ -147,6 +144,11 @@ def test_settings_that_make_no_sense_are_refused_at_once(db):
             EpisodeEnv(bundled(), **wrong).reset(seed=0)
     with pytest.raises(ValueError, match="no questions"):
         EpisodeEnv(bundled().filter(difficulty="nothing"))
+    for env in (Episode(question(), db), EpisodeEnv(bundled())):
+        o = env.step("DESCRIBE", "pet")
+        assert o.done and o.reward == 0 and "reset" in o.error
+        assert o == env.step("ANSWER", "300")
+    assert not EpisodeEnv(bundled()).reset(seed=0).error
 
 
 # ---- DESCRIBE and SAMPLE
@@ -242,7 +244,7 @@ def test_a_wrong_answer_ends_the_episode_pays_nothing_and_is_not_explained(db):
         assert (o.result, o.error) == ("The answer was submitted.", ""), answer
 
 
-def test_last_is_the_full_result_of_the_last_successful_query(db):
+def test_last_is_the_full_result_of_the_last_successful_query_and_without_one_an_error_that_does_not_end_it(db):
     sql = "SELECT pet_id, nickname FROM pet"
     episode, o = start(db, question(tuple(db.query(sql).rows), sql), after=[("QUERY", "SELECT 1"), ("QUERY", sql)])
     assert "300 rows, 20 shown" in o.result
@@ -254,12 +256,8 @@ def test_last_is_the_full_result_of_the_last_successful_query(db):
     for written in ("@last", "@LAST", " @last \n"):
         looks = [("QUERY", s) for s in ("SELECT 1", "SELECT count(*) FROM pet")]
         assert start(db, after=[*looks, ("ANSWER", written)])[1].reward == 1.0, written
-
-
-def test_last_without_a_whole_result_is_an_error_that_does_not_end_the_episode(db):
-    queries = (
-        [("QUERY", sql)] for sql in ("SELECT nope FROM pet", "SELECT a.pet_id FROM pet a, pet b")
-    )  # the last is cut
+    cut = "SELECT a.pet_id FROM pet a, pet b"
+    queries = ([("QUERY", sql)] for sql in ("SELECT nope FROM pet", cut))
     for before in ([], [("DESCRIBE", "pet"), ("SAMPLE", "pet")], *queries):
         episode, o = start(db, after=[*before, ("ANSWER", "@last")])
         assert o.error.startswith("unreadable_answer") and not o.done and o.reward == 0, before
@@ -295,16 +293,13 @@ def test_a_text_that_was_seen_is_that_text_and_a_percent_sign_fits_a_question_ab
         assert o.done == episode.correct == done
 
 
-def test_grounded_says_whether_the_answer_was_seen(db):
+def test_grounded_says_whether_the_answer_was_seen_and_order_counts_only_if_gold_says_so(db):
     count = "QUERY", "SELECT count(*) FROM pet"
     seen = (("DESCRIBE", "pet"), "300"), (count, "300"), (count, "@last")
     unseen = (("QUERY", "SELECT 299"), "300"), (("DESCRIBE", "Owner"), "300"), (("QUERY", "SELECT 1"), "@last")
     for look, answer in seen + unseen:
         episode, _ = start(db, after=[look, ("ANSWER", answer)])
         assert episode.grounded is ((look, answer) in seen), (look, answer)
-
-
-def test_order_counts_only_if_gold_says_so(db):
     right = (None, "1, 2, 3"), ((0, 1, 2), "3, 2, 1"), ((0, 1, 1), "3, 1, 2")
     for ranks, answer in (*right, ((0, 1, 2), "1, 2, 3"), ((0, 0, 1), "3, 1, 2")):
         episode, _ = start(db, question(((3,), (2,), (1,)), ranks=ranks), after=[("ANSWER", answer)])
@@ -352,14 +347,6 @@ def test_after_done_nothing_changes_and_nothing_is_paid(db, config, ending):
         o = episode.step(*a)
         assert o.error.startswith("episode_over") and o == replace(end, result="", reward=0.0, error=o.error)
     assert before == snapshot(episode)
-
-
-def test_step_before_reset_is_an_error_not_an_exception(db):
-    for env in (Episode(question(), db), EpisodeEnv(bundled())):
-        o = env.step("DESCRIBE", "pet")
-        assert o.done and o.reward == 0 and "reset" in o.error
-        assert o == env.step("ANSWER", "300")
-    assert not EpisodeEnv(bundled()).reset(seed=0).error
 
 
 def test_the_history_is_what_was_done_and_the_argument_may_be_left_out(db):
@@ -580,17 +567,14 @@ def play_with(env, policy, **reset):
     return out, taken
 
 
-def database_text(database, action):
-    "What the database itself says to an action."
-    kind, argument = action or (None, "")
-    if kind == "DESCRIBE":
-        return str(database.describe(argument))
-    if kind in ("SAMPLE", "QUERY"):
-        return (database.sample(argument, seed=5) if kind == "SAMPLE" else database.query(argument)).text()
-    return "The answer was submitted." if kind else ""
-
-
 def test_gold_sql_and_gold_rows_are_in_no_observation():
+    def database_text(kind, argument):
+        if kind == "DESCRIBE":
+            return str(database.describe(argument))
+        if kind in ("SAMPLE", "QUERY"):
+            return (database.sample(argument, seed=5) if kind == "SAMPLE" else database.query(argument)).text()
+        return "The answer was submitted." if kind else ""
+
     qs = bundled()
     some, players = qs.sample(30, 5), [RandomPolicy(1), RandomPolicy(2)]
     env = EpisodeEnv(qs, reward=RewardConfig.shaped())
@@ -605,7 +589,7 @@ def test_gold_sql_and_gold_rows_are_in_no_observation():
             for o, action in zip(observations, [None, *taken]):
                 said = o.schema_info, o.result, o.error
                 assert not any(sql in normalize_sql(t) or q.gold_sql in t for t in said)
-                expected = "" if o.error else database_text(env.episode.database, action)
+                expected = "" if o.error else database_text(*(action or (None, "")))
                 assert o.result == expected or o.result.startswith(expected[:4000]), "what the database says, no more"
                 own_words = action.argument if action else ""
                 leaked = [r for r in secrets if (r in o.error or r in o.schema_info) and r not in own_words]

@@ -248,7 +248,7 @@ def test_the_script_is_valid():
     assert checked.returncode == 0, checked.stderr
 
 
-def test_the_page_has_styled_classes_only_and_forbids_everything_but_its_script():
+def test_the_page_has_styled_classes_only_forbids_everything_but_its_script_and_is_a_small_file(tell):
     page = episode_page_html(view_episode(played()), view_episode(played(MOVES[:1])))
     styles = read_asset("replay.css") + read_asset("page.css") + read_asset("replay.js")
     used = {name for value in re.findall(r'class="([^"]*)"', page) for name in value.split()}
@@ -258,9 +258,7 @@ def test_the_page_has_styled_classes_only_and_forbids_everything_but_its_script(
     assert script == read_asset("replay.js") and "default-src 'none'" in policy
     assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
     assert "http" not in re.sub(r"<meta[^>]*>", "", page.replace(script, ""))
-
-
-def test_a_long_episode_is_a_small_file(tell):
+    # nor is that of a long episode large
     wide = "SELECT * FROM visit v JOIN animal a USING (animal_id) JOIN line_item USING (visit_id) LIMIT"
     moves = [(verb, t) for t in ("animal", "visit", "owner", "code_list") for verb in ("DESCRIBE", "SAMPLE")]
     view = view_episode(played([*moves, *(("QUERY", f"{wide} {i}") for i in range(20, 26)), ("ANSWER", "1")]))
@@ -496,15 +494,13 @@ def test_two_policies_side_by_side(ex, tmp_path):
         ex.to_html(tmp_path / "none.html")
 
 
-def test_a_slow_policy_is_seen_while_it_plays():
+def test_a_slow_policy_is_seen_while_it_plays_and_policies_may_be_ones_own():
     episode, policy = played([]), ScriptedPolicy(MOVES)
     views = list(watch_policy(episode, policy, "slow", interval=0))
     assert [len(view.turns) for view in views] == [1, 2, 3, 4, 5, 5]
     assert [view.outcome is None for view in views[:4]] == [True] * 4 and views[-1].outcome
     assert len(list(watch_policy(episode, policy, "fast", interval=1e9))) == 1
 
-
-def test_policies_of_ones_own():
     class Broken:
         name = "broken"
 
@@ -562,15 +558,12 @@ def everything(w):
         yield from everything(c)
 
 
-def test_player_takes_episodes_of_different_length():
+def test_player_takes_episodes_of_different_length_and_still_pictures_have_no_style_sheet():
     p = EpisodePlayer(view_episode(played()), view_episode(played(MOVES[:2])))
     p.slider.value = 5
     assert 'class="sx-wrong"' in shown(p) and "13 of 15 steps left" in p.screens.children[1].value
     p.show(view_episode(played(MOVES[:1])), step=-1)
     assert len(p.screens.children) == 1 and p.slider.value == p.slider.max == 1
-
-
-def test_still_pictures_have_no_style_sheet():
     page = episode_html(played(), "hasty").data
     tree = Tree(page)
     assert not {"script", "style", "svg"} & set(tree.tags) and not [a for a in tree.attributes if a[1] == "class"]

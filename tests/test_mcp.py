@@ -144,16 +144,13 @@ def test_errors_say_what_to_do_and_keep_the_episode(questions, name, arguments, 
     assert meanwhile[1] is not begin and not after[1]
 
 
-def test_after_the_end_only_start_helps(questions):
+def test_after_the_end_only_start_helps_and_without_a_seed_it_draws_by_chance_and_with_one_repeats(questions):
     calls = [START, ("answer", dict(value="3")), ("answer", dict(value="4")), ("query", dict(sql="SELECT 1")), START]
     _, end, *late, again = played(make_players(questions, on_end=(kept := []).append), *calls)
     assert end == ("The answer was submitted.", False)
     assert all(is_error and "call start" in text for text, is_error in late)
     assert not again[1]
     assert [e.steps for e in kept] == [1, 0]  # the second was left when the connection ended
-
-
-def test_a_start_without_a_seed_draws_by_chance_and_with_one_repeats(questions):
     assert len(set(played(make_players(questions), *[("start", {})] * 12))) > 6
     assert len(set(played(make_players(questions), *[("start", dict(seed=5))] * 3))) == 1
 
