@@ -34,14 +34,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("group", sorted({case[0] for case in CASES}))
-def test_table_of_cases(group):
-    found = [(*case[1:], verify(*case[1:4]).reason) for case in CASES if case[0] == group]
-    assert not [case for case in found if case[3] != case[4]]
-
-
-def test_the_table_is_large_and_every_reason_occurs():
-    assert len(CASES) >= 150
+def test_the_table_of_cases_is_large_and_every_reason_occurs():
+    found = [(*case, verify(*case[1:4]).reason) for case in CASES]
+    assert not [case for case in found if case[4] != case[5]] and len(CASES) >= 150
     of_episodes = "no_answer undisclosed not_answerable abstained"  # in test_asking.py
     of_tasks = "missing wrong collateral invariant not_looked policy refusal"  # in test_tasks.py
     assert {reason for *_, reason in CASES} == set(VERDICT_REASONS) - {*of_episodes.split(), *of_tasks.split()}
@@ -74,6 +69,27 @@ text = st.sampled_from(NASTY) | st.text(st.characters(exclude_categories=["Cs"])
 integer = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)
 real = st.floats(allow_nan=False) | st.sampled_from([math.inf, -math.inf, 0.0, -0.0, 1e-300, 1e300, 0.1, 7 / 3])
 cell = st.none() | integer | real | text | st.binary(max_size=4)
+small = st.none() | st.integers(0, 2) | st.sampled_from(["a", "b", "1", 0.5, 1.0, 1.0000004, b"a"])
+settings_of_order = st.booleans()
+kinds = st.tuples(st.sampled_from("xyz"), st.integers(0, 9), st.sampled_from("pq"), st.floats(0.1, 9))
+DRESSED = ("```\n{}\n```", "```text\n{}\n```", "The answer is: {}", "{}.", "\n\n{}\n\n")
+word = st.sampled_from(["Oslo", "Rome", "5", "7", "2.5", "a b", "N"])
+HEDGES = cases("answers_hedges")
+hedged = st.sampled_from(HEDGES).flatmap(lambda h: st.builds(lambda a, b: h.format(a=a, b=b), word, word))
+scraps = st.sampled_from(["5", "7", "or", "is", "%", "Oslo", "about", "\n", ",", "|", ": "])
+junk = (
+    st.text(max_size=60)
+    | st.text("+-infNaty0123456789.eE|,'\"[]{}:\n\\x ", max_size=40)
+    | st.lists(st.sampled_from(NASTY), max_size=6).map(" | ".join)
+)
+golds = st.sampled_from(
+    [[(2.5,)], [("a", 1), ("b", 2)], [(None,)], [], [(math.inf, b"x", "y")], [(2**62,), (7,)], [(0.1,), (0.2,)]]
+)
+R = random.Random(1)
+K = 99_000
+HOSTILE = {name: "".join(piece * n for piece, n in pieces) for name, *pieces in cases("answers_hostile")}
+HOSTILE["floats"] = "\n".join(f"{R.random():.4f}" for _ in range(K // 7))
+signs = st.sampled_from([*"\r\n\t,;|\"'[]{}()-=:`*<> \0\x1b\x85", "\r\n", "a", "1", "2.5", "x'ff'", "NULL"])
 
 
 @st.composite
@@ -87,10 +103,6 @@ def typed_tables(draw):
     "Columns of one type each, with NULLs, as databases have them."
     kinds = draw(st.lists(st.sampled_from([integer, real, text, st.binary(max_size=4)]), min_size=1, max_size=4))
     return draw(st.lists(st.tuples(*[st.none() | k for k in kinds]), max_size=6))
-
-
-small = st.none() | st.integers(0, 2) | st.sampled_from(["a", "b", "1", 0.5, 1.0, 1.0000004, b"a"])
-settings_of_order = st.booleans()
 
 
 @laws
@@ -162,9 +174,6 @@ def test_columns_of_one_kind_never_move(rows):
     assert verify(format_rows(swapped), rows).correct == (sorted(swapped) == sorted(rows))
 
 
-kinds = st.tuples(st.sampled_from("xyz"), st.integers(0, 9), st.sampled_from("pq"), st.floats(0.1, 9))
-
-
 @laws
 @given(st.lists(kinds, min_size=1, max_size=4), st.permutations(range(4)))
 def test_columns_of_different_kinds_may_move(rows, order):
@@ -175,9 +184,6 @@ def test_columns_of_different_kinds_may_move(rows, order):
         assert verify("@last", rows, last=moved).correct
     if texts == [2, 0]:
         assert not verify("@last", rows, last=moved).correct
-
-
-DRESSED = ("```\n{}\n```", "```text\n{}\n```", "The answer is: {}", "{}.", "\n\n{}\n\n")
 
 
 @laws
@@ -194,10 +200,6 @@ def test_gold_is_right_as_a_list(rows, mark):
     is_number = len(rows) == 1 and not isinstance(rows[0][0], (bytes, type(None)))
     if not (is_number and len(rows[0]) == 1):  # "- 5" may be a negative number
         assert verify(text, rows).correct
-
-
-word = st.sampled_from(["Oslo", "Rome", "5", "7", "2.5", "a b", "N"])
-HEDGES = cases("answers_hedges")
 
 
 @laws
@@ -267,22 +269,15 @@ def test_a_guess_is_told_whatever_gold_is_and_a_unit_is_read_only_where_it_fits(
     assert verify("Building 3", gold).correct, "nobody knows what was seen"
 
 
-def forms(name):
-    "Written answers with their gold: forms that are right, sentences that are, and traps that are not."
-    return [(c["kind"], c["text"], [*c["gold"]]) for c in cases(f"answer_forms_{name}")]
-
-
-ALL_GOLDS = cases("answers_all_golds")
-
-
 @pytest.mark.parametrize("name", ["blind", "tuned"])
 def test_answers_as_models_write_them(name, tell):
     """The blind forms were written from the rules before the reader was; nothing was tuned on them.
 
     No oracle by trial: a text ends the episode for every gold or for none, and it is told the same."""
-    counts, n = Counter(), Counter(kind for kind, *_ in forms(name))
-    for kind, text, own in forms(name):
-        verdict, *others = [verify(text, gold) for gold in [own, *ALL_GOLDS]]
+    forms = [(c["kind"], c["text"], [*c["gold"]]) for c in cases(f"answer_forms_{name}")]
+    counts, n, golds = Counter(), Counter(kind for kind, *_ in forms), cases("answers_all_golds")
+    for kind, text, own in forms:
+        verdict, *others = [verify(text, gold) for gold in [own, *golds]]
         counts[kind, "right" if verdict else "told" if verdict.reason == "unreadable" else "wrong"] += 1
         told = {v.detail if v.reason == "unreadable" else "" for v in (verdict, *others)}
         assert len(told) == 1, text
@@ -295,10 +290,6 @@ def test_answers_as_models_write_them(name, tell):
     assert counts["sentence", "wrong"] <= 0.1 * n["sentence"]
     assert counts["sentence", "right"] >= 2
     assert counts["trap", "right"] == 0
-
-
-hedged = st.sampled_from(HEDGES).flatmap(lambda h: st.builds(lambda a, b: h.format(a=a, b=b), word, word))
-scraps = st.sampled_from(["5", "7", "or", "is", "%", "Oslo", "about", "\n", ",", "|", ": "])
 
 
 @laws
@@ -412,16 +403,6 @@ def test_rounded_rows_and_unquoted_numerals_are_right_however_many():
         assert verify("\n".join(lines), gold).correct, n
 
 
-junk = (
-    st.text(max_size=60)
-    | st.text("+-infNaty0123456789.eE|,'\"[]{}:\n\\x ", max_size=40)
-    | st.lists(st.sampled_from(NASTY), max_size=6).map(" | ".join)
-)
-golds = st.sampled_from(
-    [[(2.5,)], [("a", 1), ("b", 2)], [(None,)], [], [(math.inf, b"x", "y")], [(2**62,), (7,)], [(0.1,), (0.2,)]]
-)
-
-
 @law(400)
 @given(junk, golds, settings_of_order)
 @example("--inf", [(2.5,)], False)
@@ -445,12 +426,6 @@ def test_huge_integers(digits):
         may_be_infinite = "e" in answer or digits > 300 and ".5" in answer
         for gold in ([(3,)], [(2.5,)], [(math.inf,)], [("a",)], [(2.5,), (3,)]):
             assert not verify(answer, gold).correct or gold == [(math.inf,)] and may_be_infinite
-
-
-R = random.Random(1)
-K = 99_000
-HOSTILE = {name: "".join(piece * n for piece, n in pieces) for name, *pieces in cases("answers_hostile")}
-HOSTILE["floats"] = "\n".join(f"{R.random():.4f}" for _ in range(K // 7))
 
 
 @pytest.fixture
@@ -549,9 +524,6 @@ def test_what_the_environment_shows_is_right_when_pasted():
     text = f"largest,number,place\n{','.join(map(str, result.rows[0]))}"
     assert verify(text, result.rows[:1], last=result.rows, columns=result.columns).correct
     assert is_grounded(text, evidence)
-
-
-signs = st.sampled_from([*"\r\n\t,;|\"'[]{}()-=:`*<> \0\x1b\x85", "\r\n", "a", "1", "2.5", "x'ff'", "NULL"])
 
 
 @laws

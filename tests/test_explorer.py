@@ -39,6 +39,12 @@ QS = load("bundled")
 COUNTS = "SELECT type, count(*) FROM animal GROUP BY type"
 WRONG = "SELECT species FROM animal"
 MOVES = [("DESCRIBE", "animal"), ("SAMPLE", "animal"), ("QUERY", WRONG), ("QUERY", COUNTS), ("ANSWER", "@last")]
+DIFFERENT = [("CN | 77", ["CN"]), ("dog | 77\ncat | 66", ["cat"]), ("dog | 77\ndog | 77", [])]
+ODD = [EVIL, "a | b", "'x'", "... 9 rows, 2 shown", "NULL"]
+numbers = [st.none(), st.integers(-(10**9), 10**9), st.floats(allow_nan=False)]
+cells = st.one_of(*numbers, st.text(max_size=20), st.binary(max_size=6), st.sampled_from(ODD))
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=10)
+columns = st.lists(st.tuples(names, st.integers(0, 7)), min_size=1, max_size=20)
 
 
 def played(moves=MOVES, question_id="vet_clinic-12", **options):
@@ -81,15 +87,10 @@ def test_a_view_does_not_change_and_holds_gold_only_after_the_end():
     assert len(view.turns) == 4 and still(view, 4) == before
     assert view_episode(e).outcome.gold_sql and gold in episode_page_html(view_episode(e))
     assert "guinea pig" in episode_page_html(view_episode(e))
-
-
-def test_an_episode_without_an_answer_ends_too():
+    # an episode without an answer ends too
     view = view_episode(played([("DESCRIBE", "animal")] * 3, budget=3))
     assert view.outcome.verdict.reason == "no_answer" and view.outcome.answer is None
     assert "used up without an answer" in still(view, 3) and view.outcome.gold_sql in html.unescape(still(view, 3))
-
-
-DIFFERENT = [("CN | 77", ["CN"]), ("dog | 77\ncat | 66", ["cat"]), ("dog | 77\ndog | 77", [])]
 
 
 @pytest.mark.parametrize("answer, marked", DIFFERENT)
@@ -113,11 +114,6 @@ def test_every_episode_of_a_policy_can_be_shown(policy):
         page = episode_page_html(view)
         assert len(page) < 300_000 and page.count('class="sx-step"') == len(view.turns) + 1
         assert ('class="sx-right"' in page) == env.episode.verdict.correct
-
-
-ODD = [EVIL, "a | b", "'x'", "... 9 rows, 2 shown", "NULL"]
-numbers = [st.none(), st.integers(-(10**9), 10**9), st.floats(allow_nan=False)]
-cells = st.one_of(*numbers, st.text(max_size=20), st.binary(max_size=6), st.sampled_from(ODD))
 
 
 def tables_of(n):
@@ -158,20 +154,13 @@ def test_tables_are_discovered_by_looking_and_others_are_hidden():
     assert "line_item" not in nameless and "animal" in nameless
 
 
-names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=10)
-columns = st.lists(st.tuples(names, st.integers(0, 7)), min_size=1, max_size=20)
-
-
-def made_table(name, columns, spec):
-    "Some columns refer to a table of the same list."
-    other = lambda k: f"{format_value(spec[k % len(spec)][0])}.{format_value('x')}"  # noqa: E731
-    return TableInfo(name, tuple(Column(c, "TEXT", False, other(k) if k % 3 else "") for c, k in columns))
-
-
 @law(60)
 @given(st.lists(st.tuples(names, columns), max_size=8, unique_by=lambda t: t[0].lower()))
 def test_boxes_never_overlap(spec):
-    tables = [made_table(*about, spec) for about in spec]
+    "Some columns refer to a table of the same list."
+    other = lambda k: f"{format_value(spec[k % len(spec)][0])}.{format_value('x')}"  # noqa: E731
+    column = lambda c, k: Column(c, "TEXT", False, other(k) if k % 3 else "")  # noqa: E731
+    tables = [TableInfo(name, tuple(column(*about) for about in columns)) for name, columns in spec]
     boxes = view_page._layout_tables(tables)
     assert sorted(b.table.name for b in boxes) == sorted(t.name for t in tables)
     for i, a in enumerate(boxes):
@@ -198,18 +187,6 @@ def hostile(tmp_path_factory):
     return QuestionSet([q], {"evil": path}, EVIL)
 
 
-def hostile_view(questions):
-    e = Episode(questions[0], questions.database("evil"), reward=RewardConfig.shaped())
-    e.reset()
-    t = quote_identifier(EVIL)
-    quoted = EVIL.replace("'", "''")
-    for sql in (f"SELECT * FROM {t}", f"SELECT '{quoted}' FROM {t}", f"SELECT x FROM no{EVIL}"):
-        e.step("QUERY", sql)
-    for m in (("DESCRIBE", t), ("SAMPLE", t), ("ANSWER", EVIL)):
-        e.step(*m)
-    return view_episode(e, EVIL)
-
-
 def harmless(page, scripts=0):
     "Nothing of the hostile text became an element or an attribute, and nothing is fetched."
     tree = Tree(page)
@@ -221,7 +198,13 @@ def harmless(page, scripts=0):
 
 
 def test_hostile_names_and_values_stay_text(hostile):
-    view = hostile_view(hostile)
+    e = Episode(hostile[0], hostile.database("evil"), reward=RewardConfig.shaped())
+    e.reset()
+    t, quoted = quote_identifier(EVIL), EVIL.replace("'", "''")
+    queries = f"SELECT * FROM {t}", f"SELECT '{quoted}' FROM {t}", f"SELECT x FROM no{EVIL}"
+    for m in (*(("QUERY", sql) for sql in queries), ("DESCRIBE", t), ("SAMPLE", t), ("ANSWER", EVIL)):
+        e.step(*m)
+    view = view_episode(e, EVIL)
     assert not view.outcome.verdict and len(view.turns) == 6
     tree = harmless(episode_page_html(view, title=EVIL), scripts=1)
     assert "".join(tree.text).count("alert(1)") > 10
@@ -265,7 +248,7 @@ def test_the_script_is_valid():
     assert checked.returncode == 0, checked.stderr
 
 
-def test_the_page_has_styled_classes_only_and_forbids_everything_but_its_script():
+def test_the_page_has_styled_classes_only_forbids_everything_but_its_script_and_is_a_small_file(tell):
     page = episode_page_html(view_episode(played()), view_episode(played(MOVES[:1])))
     styles = read_asset("replay.css") + read_asset("page.css") + read_asset("replay.js")
     used = {name for value in re.findall(r'class="([^"]*)"', page) for name in value.split()}
@@ -275,9 +258,7 @@ def test_the_page_has_styled_classes_only_and_forbids_everything_but_its_script(
     assert script == read_asset("replay.js") and "default-src 'none'" in policy
     assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
     assert "http" not in re.sub(r"<meta[^>]*>", "", page.replace(script, ""))
-
-
-def test_a_long_episode_is_a_small_file(tell):
+    # nor is that of a long episode large
     wide = "SELECT * FROM visit v JOIN animal a USING (animal_id) JOIN line_item USING (visit_id) LIMIT"
     moves = [(verb, t) for t in ("animal", "visit", "owner", "code_list") for verb in ("DESCRIBE", "SAMPLE")]
     view = view_episode(played([*moves, *(("QUERY", f"{wide} {i}") for i in range(20, 26)), ("ANSWER", "1")]))
@@ -456,7 +437,7 @@ def test_a_task_is_taken_back_as_well():
     assert h.view.changes == done and h.view.outcome.verdict
 
 
-def test_choosing(ex):
+def test_choosing_questions_and_other_sources(ex, hostile):
     c = ex.picker
     c.split.value, c.difficulty.value = "test", "hard"
     ids = [v for _, v in c.question.options]
@@ -466,15 +447,12 @@ def test_choosing(ex):
     assert "no question" in c.error.value and c.question.value == ids[0]
     ex.choose("vet_clinic-12")
     assert ex.human.episode.question.question_id == "vet_clinic-12" and not c.error.value
-
-
-def test_other_sources(ex, hostile):
-    ex.picker.source.value = "worlds"
-    assert ex.picker.questions.name != QS.name and ex.human.episode.question.question_id == ex.picker.question.value
-    before = ex.picker.questions
-    ex.picker.source.value, ex.picker.path.value = "folder", "nowhere"
-    ex.picker.load.click()
-    assert "nowhere" in ex.picker.error.value and ex.picker.questions is before
+    c.source.value = "worlds"
+    assert c.questions.name != QS.name and ex.human.episode.question.question_id == c.question.value
+    before = c.questions
+    c.source.value, c.path.value = "folder", "nowhere"
+    c.load.click()
+    assert "nowhere" in c.error.value and c.questions is before
     e = EpisodeExplorer(hostile)
     for b in list(e.human.board.buttons.values()):
         b.click()
@@ -516,15 +494,13 @@ def test_two_policies_side_by_side(ex, tmp_path):
         ex.to_html(tmp_path / "none.html")
 
 
-def test_a_slow_policy_is_seen_while_it_plays():
+def test_a_slow_policy_is_seen_while_it_plays_and_policies_may_be_ones_own():
     episode, policy = played([]), ScriptedPolicy(MOVES)
     views = list(watch_policy(episode, policy, "slow", interval=0))
     assert [len(view.turns) for view in views] == [1, 2, 3, 4, 5, 5]
     assert [view.outcome is None for view in views[:4]] == [True] * 4 and views[-1].outcome
     assert len(list(watch_policy(episode, policy, "fast", interval=1e9))) == 1
 
-
-def test_policies_of_ones_own():
     class Broken:
         name = "broken"
 
@@ -582,15 +558,12 @@ def everything(w):
         yield from everything(c)
 
 
-def test_player_takes_episodes_of_different_length():
+def test_player_takes_episodes_of_different_length_and_still_pictures_have_no_style_sheet():
     p = EpisodePlayer(view_episode(played()), view_episode(played(MOVES[:2])))
     p.slider.value = 5
     assert 'class="sx-wrong"' in shown(p) and "13 of 15 steps left" in p.screens.children[1].value
     p.show(view_episode(played(MOVES[:1])), step=-1)
     assert len(p.screens.children) == 1 and p.slider.value == p.slider.max == 1
-
-
-def test_still_pictures_have_no_style_sheet():
     page = episode_html(played(), "hasty").data
     tree = Tree(page)
     assert not {"script", "style", "svg"} & set(tree.tags) and not [a for a in tree.attributes if a[1] == "class"]

@@ -12,7 +12,7 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import law
+from laws import json_values, law
 from tables import cases
 
 pytest.importorskip("mcp", reason="mcp is not installed: pip install 'sql_env[mcp]'")
@@ -124,17 +124,10 @@ def test_the_tools_are_start_which_the_server_names_and_those_of_the_episode(que
 def test_texts_are_those_of_a_session(questions):
     session = Session(EpisodeEnv(questions))
     begun = session.begin(question_id=QUESTION)[-1]["content"]
-    calls = [
-        LOOK,
-        ("sample", dict(table_name="Animal")),
-        ("sample", dict(table_name="animals")),
-        ("query", dict(sql="SELECT count(*) FROM animal")),
-        ("query", dict(sql="SELECT * FROM sqlite_master")),
-        ("query", dict(statement="SELECT 1")),
-        ("query", dict(sql="SELECT 1")),
-        ("query", dict(sql="SELECT 1", limit=3)),
-        ("answer", dict(value="12")),
-    ]
+    calls = [LOOK, *(("sample", dict(table_name=name)) for name in ("Animal", "animals"))]
+    calls += [("query", dict(sql=f"SELECT {what}")) for what in ("count(*) FROM animal", "* FROM sqlite_master")]
+    calls += [("query", dict(statement="SELECT 1")), ("query", dict(sql="SELECT 1"))]
+    calls += [("query", dict(sql="SELECT 1", limit=3)), ("answer", dict(value="12"))]
     [start, *said] = played(make_players(questions), START, *calls)
     assert start[0].startswith(begun) and not start[1]
     assert [text for text, _ in said] == [session.call(*call) for call in calls]
@@ -151,16 +144,13 @@ def test_errors_say_what_to_do_and_keep_the_episode(questions, name, arguments, 
     assert meanwhile[1] is not begin and not after[1]
 
 
-def test_after_the_end_only_start_helps(questions):
+def test_after_the_end_only_start_helps_and_without_a_seed_it_draws_by_chance_and_with_one_repeats(questions):
     calls = [START, ("answer", dict(value="3")), ("answer", dict(value="4")), ("query", dict(sql="SELECT 1")), START]
     _, end, *late, again = played(make_players(questions, on_end=(kept := []).append), *calls)
     assert end == ("The answer was submitted.", False)
     assert all(is_error and "call start" in text for text, is_error in late)
     assert not again[1]
     assert [e.steps for e in kept] == [1, 0]  # the second was left when the connection ended
-
-
-def test_a_start_without_a_seed_draws_by_chance_and_with_one_repeats(questions):
     assert len(set(played(make_players(questions), *[("start", {})] * 12))) > 6
     assert len(set(played(make_players(questions), *[("start", dict(seed=5))] * 3))) == 1
 
@@ -240,22 +230,10 @@ def test_what_fails_inside_is_told_without_details(questions, monkeypatch, caplo
     assert "division" in caplog.text
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
+value = json_values(st.text(max_size=8), max_leaves=6)
 names = st.sampled_from(["start", "describe", "sample", "query", "answer", "", "reset"]) | st.text(max_size=9)
-arguments = json_values | st.fixed_dictionaries(
-    {},
-    optional=dict(
-        table_name=json_values | st.just("animal"),
-        sql=json_values | st.just("SELECT 1"),
-        value=json_values | st.just("@last"),
-        question_id=json_values | st.just(QUESTION),
-        seed=json_values,
-    ),
-)
+some = dict(table_name="animal", sql="SELECT 1", value="@last", question_id=QUESTION, seed=3)
+arguments = value | st.fixed_dictionaries({}, optional={name: value | st.just(v) for name, v in some.items()})
 
 
 @law(25)
@@ -273,7 +251,7 @@ def test_whatever_clients_send_they_get_text_and_seats_add_up(calls):
     assert (len(players), players.seats.taken.total()) == (0, 0)
 
 
-def test_a_log_holds_episodes_that_ended_and_those_that_were_left(questions, tmp_path):
+def test_a_log_holds_episodes_that_ended_and_were_left_and_is_locked_while_its_server_runs(questions, tmp_path):
     env, path = EpisodeEnv(questions), tmp_path / "agent.jsonl"
     for _ in range(2):  # a second process goes on with the same file
         with mcp_tools._log_journal(path, env) as journal:
@@ -291,10 +269,7 @@ def test_a_log_holds_episodes_that_ended_and_those_that_were_left(questions, tmp
     assert [t.correct for t in found] == [False, True] * 2
     assert [t.episode.steps for t in found] == [1, 3] * 2
     assert replay_problems(path, questions) == {}
-
-
-def test_a_log_is_locked_while_its_server_runs_and_an_empty_one_is_removed(tmp_path):
-    path = tmp_path / "agent.jsonl"
+    path = tmp_path / "empty.jsonl"  # an empty one is removed
     with mcp_tools._make_players(Settings(), path), pytest.raises(ValueError, match="another run"):
         mcp_tools._make_players(Settings(), path).__enter__()
     assert not path.exists()
@@ -343,7 +318,7 @@ def test_a_client_that_vanishes_loses_its_session_when_it_is_idle(questions):
         asyncio.run(play(url))
 
 
-def bad_requests(url):
+def bad_requests():
     call = dict(jsonrpc="2.0", id=2, method="tools/call", params=dict(name="start", arguments={}))
     yield dict(content=b"{", headers=BOTH), 400
     yield dict(content=b"[1]", headers=BOTH), 400
@@ -357,32 +332,22 @@ def bad_requests(url):
     yield dict(content=(b"x" * 2**16 for _ in range(40)), headers=BOTH), 413
 
 
-def test_wrong_requests_are_refused_and_harm_nobody(site):
-    players, url = site
+def test_wrong_requests_are_refused_harm_nobody_and_huge_arguments_get_a_short_answer(site):
+    _, url = site
 
     async def beside():
         async with http_client(url) as client:
             await read(client, "start")
-            for request, status in bad_requests(url):
+            for request, status in bad_requests():
                 answer = await asyncio.to_thread(httpx.post, f"{url}/mcp", **request)
                 assert answer.status_code == status, (status, answer.text)
                 assert "Traceback" not in answer.text
-            return await read(client, "query", sql="SELECT 1")
-
-    assert not asyncio.run(beside())[1]
-
-
-def test_huge_arguments_get_a_short_answer(site):
-    _, url = site
-
-    async def play():
-        async with http_client(url) as client:
-            await read(client, "start")
+            assert not (await read(client, "query", sql="SELECT 1"))[1]
             for name, what in dict(query="sql", describe="table_name", start="question_id", answer="value").items():
                 assert len((await read(client, name, **{what: "x" * 900_000}))[0]) < 5000
             assert len((await read(client, "x" * 100_000))[0]) < 5000
 
-    asyncio.run(play())
+    asyncio.run(beside())
 
 
 @pytest.mark.parametrize("n", [40, pytest.param(10**6, marks=pytest.mark.slow)])
@@ -526,12 +491,8 @@ def test_openenv_sessions_over_http_take_seats_and_bad_requests_get_errors_of_js
     for body in (b"{", b"[]", b"[" * 100_000, b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "2.0", "method": "x"}'):
         assert httpx.post(f"{openenv_site}/mcp", content=body).json()["error"]["code"] < 0, body[:20]
     start, query = dict(name="start", arguments={}), dict(name="query", arguments=dict(sql="SELECT 1"))
-    for session, call, is_error in (
-        (dict(session_id=made[0]), start, False),
-        (dict(session_id=made[0]), query, False),
-        (dict(session_id=made[1]), query, True),
-        ({}, query, True),
-    ):
+    one, other = (dict(session_id=session_id) for session_id in made)
+    for session, call, is_error in ((one, start, False), (one, query, False), (other, query, True), ({}, query, True)):
         assert rpc(openenv_site, "tools/call", **session, **call)["result"]["is_error"] is is_error
     for session_id in made:
         assert rpc(openenv_site, "openenv/session/close", session_id=session_id)["result"]["closed"]

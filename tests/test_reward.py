@@ -26,8 +26,9 @@ TABLES = ("a", "b", "c", "d")
 EPS = 1e-9
 CONSTANTS = cases("reward_constants")
 PAID = "outcome", "step", "error", "repeat"
-
+EPISODES = 10_000
 part = st.floats(0, 1)
+cell = st.none() | st.integers(0, 3) | st.sampled_from(["x", "y", 0.5, math.inf, b"z"])
 
 
 @st.composite
@@ -57,9 +58,6 @@ asking = PRESETS["sparse"].asking(), PRESETS["partial"].asking(0.4, 0.2)
 undiscounted = sparse() | shaped(st.just(1.0)) | partial() | st.sampled_from([*PRESETS.values(), *asking])
 anything = undiscounted | shaped() | st.sampled_from([RewardConfig.shaped(0.9), RewardConfig.shaped(0.99)])
 CONFIGS = PRESETS | {"shaped, discounted": RewardConfig.shaped(0.95)}
-EPISODES = 10_000
-
-cell = st.none() | st.integers(0, 3) | st.sampled_from(["x", "y", 0.5, math.inf, b"z"])
 
 
 @st.composite
@@ -166,7 +164,7 @@ def test_right_is_always_worth_more(config, gold, tables, budget, data):
 
 @pytest.mark.parametrize("budget", [1, 2, 3, 7, 15, 30, 100])
 @pytest.mark.parametrize("kind", PRESETS)
-def test_the_worst_right_episode_beats_the_best_wrong_one(kind, budget):
+def test_the_worst_right_episode_beats_the_best_wrong_one_and_abstaining_lies_between(kind, budget):
     "Every step refused and repeated and then right, against an immediate wrong answer with all that credit can pay."
     config, gold, tables = PRESETS[kind], [("x",)], ("a",)
     worst = [TurnFacts(error=True, repeat=True)] * (budget - 1) + [end(RIGHT, repeat=True)]
@@ -175,13 +173,8 @@ def test_the_worst_right_episode_beats_the_best_wrong_one(kind, budget):
     assert low > max(high, 0) + 0.3
     expected = dict(sparse=1, shaped=0.4, partial=0.9 if budget > 1 else 1)
     assert low == pytest.approx(expected[kind], abs=0.3 / budget + EPS)
-
-
-@pytest.mark.parametrize("budget", [1, 2, 15, 100])
-@pytest.mark.parametrize("kind", PRESETS)
-def test_abstaining_lies_between_wrong_and_right(kind, budget):
-    "Abstaining at once: above a wrong answer at once, below the worst right episode that asks all the way."
-    config = PRESETS[kind].asking(abstain=0.2, clarify_cost=0.15)
+    # abstaining at once: above a wrong answer at once, below the worst right episode that asks all the way
+    config = config.asking(abstain=0.2, clarify_cost=0.15)
     worst = [TurnFacts(asked=True, repeat=True)] * (budget - 1)
     walks = [end(WRONG)], [end(ABSTAINED)], [*worst, end(RIGHT)]
     wrong, abstained, low = (total(pay(config, [("x",)], ("a",), budget, walk)) for walk in walks)
@@ -307,14 +300,13 @@ def test_what_partial_promises_to_a_learner_that_discounts(budget, gamma):
         RewardConfig.shaped(0.9).margin(15, gamma=1.0)
 
 
-def overlap(rows, gold, columns=None):
-    overlaps = _Overlaps(rows, gold, 2000)
-    return overlaps.total(range(overlaps.width) if columns is None else columns)
-
-
 @laws
 @given(result(), result(), st.randoms(use_true_random=False))
 def test_overlap(rows, gold, rng):
+    def overlap(rows, gold, columns=None):
+        overlaps = _Overlaps(rows, gold, 2000)
+        return overlaps.total(range(overlaps.width) if columns is None else columns)
+
     x = overlap(rows, gold)
     assert 0 <= x <= 1 and overlap(gold, gold) == pytest.approx(float(bool(gold)))
     assert overlap(rng.sample(rows, len(rows)), gold) == pytest.approx(x), "the order of rows does not count"
@@ -397,10 +389,6 @@ class Referee:
                 break
         while not episode.done:
             rewards.append(episode.step("JUMP").reward)
-        self.judge(episode, rewards)
-        return episode, rewards
-
-    def judge(self, episode, rewards):
         c, back = self.config, sum(rewards)
         self.played += 1
         assert abs(back - episode.total_reward) < EPS and len(rewards) == episode.steps <= episode.budget
@@ -408,11 +396,12 @@ class Referee:
         if episode.verdict.correct:
             self.rights += 1
             self.worst_right = min(self.worst_right, back)
-            return
+            return episode, rewards
         self.best_other = max(self.best_other, back)
         ceiling = c.credit if episode.verdict.reason != "no_answer" else 0.0
         steps = c.step_cost * episode.steps * c.cost_scale(episode.budget) / episode.budget
         assert back <= ceiling - steps + EPS, [t.action for t in episode.turns]
+        return episode, rewards
 
 
 def random_script(rng, pool, budget=15):
@@ -505,9 +494,9 @@ def looked(q, db, queries, answer="no such thing"):
     return episode.step("ANSWER", answer).reward, episode.correct
 
 
-def test_who_reads_no_row_earns_nothing(stage):
+def test_who_reads_no_row_or_any_row_earns_nothing_and_who_reads_the_right_ones_something(stage, tell):
     "A search through queries that read no row, alone and one after another, finds nothing that pays."
-    rng = Random(8)
+    rng, paid, rewards = Random(8), [], []
     for q, db, _ in stage[::2]:
         numbers = [v for row in q.gold_answer for v in row if isinstance(v, int) and 0 <= v < 1000]
         for template in CONSTANTS:
@@ -516,40 +505,27 @@ def test_who_reads_no_row_earns_nothing(stage):
             assert looked(q, db, queries) == (0.0, False), queries
         everything = [fill(template, db, 3) for template in rng.sample(CONSTANTS, 10)]
         assert looked(q, db, everything) == (0.0, False)
-
-
-def test_who_reads_the_right_rows_earns_something(stage):
-    paid = []
-    for q, db, _ in stage:
+    for q, db, pool in stage:
         some = format_rows(q.gold_answer[:1])
         reward, right = looked(q, db, [q.gold_sql], some)
         if not right:
             paid.append(reward)
         reward, right = looked(q, db, [q.gold_sql, "SELECT 1"], some)
         assert right or reward == 0, "the last query is what counts"
-    assert max(paid) == pytest.approx(0.3), "all of gold, and a wrong answer out of it"
-    assert len([reward for reward in paid if reward]) > 3
-
-
-def test_reading_and_then_answering_nonsense_earns_nothing(stage):
-    "Whatever was read, all of gold included: what is paid for is an answer that came out of it."
-    for q, db, pool in stage:
+        # whatever was read, all of gold included: what is paid for is an answer that came out of it
         for sql in [q.gold_sql, *[m[1] for m in pool if m[0] == "QUERY"][:12]]:
             for nonsense in ("no such thing", "-987654321", "xyzzy | 12"):
                 reward, right = looked(q, db, [sql], nonsense)
                 assert right or reward == 0, (sql, nonsense)
-
-
-def test_reading_any_row_of_the_likely_table_earns_nothing(stage, tell):
-    "A row that holds nothing of gold pays nothing, also where the answer is that row."
-    rewards = []
-    for q, db, _ in stage:
+        # a row that holds nothing of gold pays nothing, also where the answer is that row
         for table in q.tables_involved:
             sql = f'SELECT * FROM "{table}" LIMIT 1'
             first = format_rows([db.query(sql).rows[0][:1]])
             for answer in ("@last", first, "no such thing"):
                 reward, right = looked(q, db, [sql], answer)
                 rewards.append(0 if right else reward)
+    assert max(paid) == pytest.approx(0.3), "all of gold, and a wrong answer out of it"
+    assert len([reward for reward in paid if reward]) > 3
     mean = sum(rewards) / len(rewards)
     tell(f"partial: a row of gold's table and any answer pays {mean:.4f} on average")
     assert mean < 0.005
@@ -612,10 +588,8 @@ def test_constants_earn_less_than_reading(tell):
 @pytest.mark.parametrize("source", ["bundled", "ambiguous 1", pytest.param("ambiguous 3", marks=pytest.mark.slow)])
 def test_always_abstaining_earns_less_than_the_greedy_baseline(source, preset, tmp_path, tell):
     kind, _, level = source.partition(" ")
-    if kind == "bundled":
-        qs = load("bundled").sample(80, 3)
-    else:
-        qs = world_set("test", int(level), 40, folder=tmp_path, kind=AmbiguousWorld)
+    made = dict(folder=tmp_path, kind=AmbiguousWorld)
+    qs = load("bundled").sample(80, 3) if kind == "bundled" else world_set("test", int(level), 40, **made)
     plain = PRESETS[preset]
     for reward in (plain, plain.asking()):
         env = EpisodeEnv(qs, reward=reward, actions=(*ACTIONS, *EXTRA_ACTIONS))

@@ -103,38 +103,28 @@ def test_tools_are_those_of_the_environment(actions):
 
 
 # ---- the same words everywhere
-class Script:
-    "A backend that takes one action after the other."
-
-    name, settings = "script", {}
-
-    def __init__(self, actions):
-        self.actions = actions
-
-    def complete(self, messages, tools, seed):
-        taken = sum(m["role"] == "assistant" for m in messages)
-        return Completion(said(*function_calls([self.actions[min(taken, len(self.actions) - 1)]])))
-
-
-def function_calls(actions):
-    return [call(ACTS[kind].tool, {ACTS[kind].parameter: text}) for kind, text in actions]
-
-
 @given(*PLAYS, st.integers(3, 15), st.integers(0, 3))
 @example(STEPS[:-2] + STEPS[-1:], "names", 15, 0)
 @law(40)
 def test_session_policy_and_trl_show_the_same_text(actions, level, budget, seed):
     rules = dict(budget=budget, schema_level=level)
     session, together = (begun(**rules, seed=seed) for _ in range(2))
+    calls = [(ACTS[kind].tool, {ACTS[kind].parameter: text}) for kind, text in actions]
 
-    def take(session):
-        return [session.call(ACTS[kind].tool, {ACTS[kind].parameter: text}) for kind, text in actions]
+    class Script:
+        "A backend that takes one action after the other."
 
-    texts, over = take(session), str({"error": EPISODE_OVER})
-    assert [m["content"] for m in together.reply(said(*function_calls(actions)))] == texts
+        name, settings = "script", {}
+
+        def complete(self, messages, tools, seed):
+            taken = sum(m["role"] == "assistant" for m in messages)
+            return Completion(said(call(*calls[min(taken, len(calls) - 1)])))
+
+    texts, over = [session.call(*c) for c in calls], str({"error": EPISODE_OVER})
+    assert [m["content"] for m in together.reply(said(*(call(*c) for c in calls)))] == texts
     assert together.verdict(robust=False) == session.verdict(robust=False)
 
-    env, policy = EpisodeEnv(bundled(), **rules), ChatPolicy(Script(actions))
+    env, policy = EpisodeEnv(bundled(), **rules), ChatPolicy(Script())
     policy.reset(0)
     policy.on_observation(play_episode(env, policy, env.reset(question_id=ID, seed=seed)))
     tools = [m["content"] for m in policy.messages if m["role"] == "tool"]
@@ -152,7 +142,8 @@ def test_session_policy_and_trl_show_the_same_text(actions, level, budget, seed)
             read.append(str({"error": str(e)}))
     assert read == texts
     trl_session = begun(**rules, seed=seed, reward=RewardConfig.partial())
-    take(trl_session)
+    for c in calls:
+        trl_session.call(*c)
     assert trl.get_reward() == trl_session.verdict(robust=False).reward
 
 
@@ -245,15 +236,6 @@ def test_no_call_raises(name, arguments):
         session.call_or_raise("query", {"sql": "SELECT nope"})
 
 
-def test_what_is_no_json_is_no_call():
-    circle: list = []
-    circle.append(circle)
-    session = begun()
-    for arguments in ({(1, 2): 3}, {"sql": circle}, "[" * 100_000, {"sql": object()}):
-        assert "error" in session.call("query", arguments)
-    assert_well_formed(session)
-
-
 def test_too_many_messages_without_a_call_end_it():
     session = begun(max_nudges=2)
     assert session.reply("Hm.", truncated=True)[0]["content"] == TRUNCATED_MESSAGE
@@ -269,7 +251,9 @@ def test_too_many_messages_without_a_call_end_it():
     assert not session.conversation.given_up and not session.conversation.counts
 
 
-def test_ids_are_those_of_the_server():
+def test_ids_are_those_of_the_server_and_what_is_no_json_is_no_call():
+    circle: list = []
+    circle.append(circle)
     session = begun()
     [a, b] = session.reply(said(DESCRIBE | dict(id="c7"), QUERY | dict(id="c7")))
     assert a["tool_call_id"] == "c7" != b["tool_call_id"]
@@ -277,6 +261,10 @@ def test_ids_are_those_of_the_server():
     assert [m["tool_call_id"] for m in late] == ["c8", "c9"]
     assert session.reply(said(QUERY | dict(id="c1")))[0]["tool_call_id"] == "c1"
     assert session.conversation.counts["late_calls"] == 2
+    session = begun()
+    for arguments in ({(1, 2): 3}, {"sql": circle}, "[" * 100_000, {"sql": object()}):
+        assert "error" in session.call("query", arguments)
+    assert_well_formed(session)
 
 
 def test_a_failure_of_the_environment_leaves_the_conversation_whole(monkeypatch):
@@ -361,14 +349,11 @@ def test_a_state_holds_no_gold_and_does_not_say_who_was_right():
     assert states[0].verdict().correct and right.replace("44", "45") == wrong.replace("44", "45")
 
 
-def changed(question_id=ID, text="", database=None):
-    "The bundled questions with one that was changed, or with other databases."
-    found = [replace(q, question_text=text) if text and q.question_id == question_id else q for q in bundled()]
-    databases = bundled().databases | ({"vet_clinic": database} if database else {})
-    return QuestionSet(found, databases, "bundled")
-
-
 def test_a_state_of_other_data_is_refused(tmp_path):
+    def changed(text="", database=None):
+        found = [replace(q, question_text=text) if text and q.question_id == ID else q for q in bundled()]
+        return QuestionSet(found, bundled().databases | ({"vet_clinic": database} if database else {}), "bundled")
+
     state = begun().state()
     copy = shutil.copy(bundled().databases["vet_clinic"], tmp_path / "copy.sqlite")
     assert Session.resume(EpisodeEnv(changed(database=copy)), state), "content counts, not the path"
@@ -401,7 +386,7 @@ def forged(state, path, value):
     return state
 
 
-def test_a_damaged_state_is_refused():
+def test_a_damaged_state_and_one_whose_parts_have_other_types_is_refused():
     session = begun()
     session.reply(said(call("sample", {"table_name": "owner"})))
     damages = [(["actions"], ...), (["data"], ...), (["settings"], dict(colour="red")), (["settings"], None)]
@@ -409,13 +394,10 @@ def test_a_damaged_state_is_refused():
     for damaged in ({}, [], None, *(forged(session.state(), *damage) for damage in damages)):
         with pytest.raises(ValueError, match="state"):
             Session.resume(EpisodeEnv(bundled()), damaged)
-
-
-@pytest.mark.parametrize("path, value", cases("session_a_state_whose_parts_have_other"))
-def test_a_state_whose_parts_have_other_types_is_refused(path, value):
-    "In words, when it is resumed: not by a TypeError at the next message."
-    with pytest.raises(ValueError, match=path[-1].rstrip("s")):
-        Session.resume(EpisodeEnv(bundled()), forged(begun().state(), path, value))
+    # parts of other types, in words, when it is resumed: not by a TypeError at the next message
+    for path, value in cases("session_a_state_whose_parts_have_other"):
+        with pytest.raises(ValueError, match=path[-1].rstrip("s")):
+            Session.resume(EpisodeEnv(bundled()), forged(begun().state(), path, value))
 
 
 def test_a_sealed_state_is_taken_as_it_was_made(monkeypatch):

@@ -102,12 +102,6 @@ def changed(database, q, *batches):
 
 
 # --- the copy: what it lists is what two whole tables differ in
-
-
-def rows_of(source, table):
-    return sorted(map(repr, source.query(f'SELECT * FROM "{table}"').rows))
-
-
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory):
     path = build_database(tmp_path_factory.mktemp("odd") / "odd.sqlite", ODD, ODD_ROWS)
@@ -127,7 +121,8 @@ def test_changes_are_what_whole_tables_differ_in(odd, monkeypatch, small, seed):
                 copy.execute(sql)
         found = copy.changes()
         for table in odd.tables:
-            before, after = rows_of(odd, table), rows_of(copy, table)
+            rows = (source.query(f'SELECT * FROM "{table}"').rows for source in (odd, copy))
+            before, after = (sorted(map(repr, r)) for r in rows)
             for change in (c for c in found if c.table == table):
                 assert change.old != change.new
                 if change.old is not None:
@@ -193,7 +188,7 @@ def test_verdict_on_a_state(bank, name, sql, reason):
     assert verdict.correct or verdict.detail
 
 
-def test_removed_and_added_again_is_changed_and_numbers_that_gold_chooses_are_kept(bank):
+def test_removed_and_added_again_is_changed_numbers_that_gold_chooses_are_kept_and_last_digits_are_not(bank, tmp_path):
     again, number = "DELETE FROM entry WHERE id = 4; ", "INSERT INTO customer VALUES (50, 'Eve', 'Oslo')"
     for gold, other, right in (
         ("UPDATE entry SET what = 'y' WHERE id = 4", again + "INSERT INTO entry VALUES (4, 5, 'y')", True),
@@ -201,9 +196,6 @@ def test_removed_and_added_again_is_changed_and_numbers_that_gold_chooses_are_ke
     ):
         q = OPEN.with_fields(gold_statements=(gold,))
         assert bool(judge_changes(q, bank, changed(bank, q, other))) is right
-
-
-def test_last_digits_of_floats_do_not_matter(tmp_path):
     path = build_database(tmp_path / "f.sqlite", "CREATE TABLE t(x REAL);", dict(t=[(0.3,), (7.0,)]))
     q = Question("f", "?", "f", "", gold_statements=("UPDATE t SET x = x * 1.1",), writes=("t",))
     found = changed(Database(path), q, "UPDATE t SET x = x + x / 10")
@@ -217,15 +209,7 @@ def test_verdict_on_other_contents(bank, sql, correct, reason):
     assert (verdict.correct, verdict.reason) == (correct, reason)
 
 
-def test_a_right_verdict_parses_no_statement_and_splits_each_once(bank, monkeypatch):
-    gold = list(FEE.gold_statements)
-    assert judge_replay(FEE, bank, gold)
-    monkeypatch.setattr("sql_env.grading.changes.named_values", None)  # can't be called
-    misses = split_statements.cache_info().misses
-    assert judge_replay(FEE, bank, gold) and split_statements.cache_info().misses == misses
-
-
-def test_statements_are_replayed_in_their_order_and_tasks_without_a_rule_are_judged_on_other_contents(bank):
+def test_statements_are_replayed_in_their_order_also_without_a_rule_and_a_right_verdict_parses_none(bank, monkeypatch):
     parts = [f"UPDATE account SET cents = cents - 5 WHERE cents >= {n} AND {OF_OSLO}" for n in (100, 95)]
     assert judge_changes(FEE, bank, changed(bank, FEE, *parts))
     assert judge_replay(FEE, bank, parts).reason == "differs"  # 95 to 99 lose 5
@@ -234,6 +218,12 @@ def test_statements_are_replayed_in_their_order_and_tasks_without_a_rule_are_jud
     assert judge_replay(OPEN, bank, []).reason == "by_keys"  # it does not say whom it means
     assert judge_replay(NOTHING, bank, [])  # who does nothing does nothing anywhere
     assert judge_replay(NOTHING, bank, ["UPDATE account SET cents = 0 WHERE cents < 0"]).reason == "no_rule"
+
+    gold = list(FEE.gold_statements)  # and each is split once
+    assert judge_replay(FEE, bank, gold)
+    monkeypatch.setattr("sql_env.grading.changes.named_values", None)  # can't be called
+    misses = split_statements.cache_info().misses
+    assert judge_replay(FEE, bank, gold) and split_statements.cache_info().misses == misses
 
 
 def test_a_task_is_grounded_if_rows_that_it_may_change_were_seen(bank):
@@ -351,14 +341,20 @@ def test_a_searching_adversary_earns_nothing_by_harm(bank, reward):
     assert min(right) > max(wrong)
 
 
-def test_a_broken_invariant_is_named(bank):
+def test_a_broken_invariant_is_named_and_gold_that_fails_tells_nothing(bank):
     q = FEE.with_fields(invariants=("SELECT sum(cents) FROM account WHERE id = 6",))
     for cents, reason in ((0, "invariant"), (20, "missing")):
         episode = play(q, bank, [("EXECUTE", f"UPDATE account SET cents = {cents} WHERE id = 6"), DONE])
         assert episode.verdict.reason == reason and not episode.correct
+    q = FEE.with_fields(gold_statements=("UPDATE account SET cents = -77",))
+    for reward in PRESETS:
+        episode = play(q, bank, [("EXECUTE", "UPDATE account SET cents = 1 WHERE id = 6")], reward)
+        assert episode.turns[-1].error == "" and len(episode.changes) == 1
+        with pytest.raises(QueryError, match="^The task can't be judged.$"):  # no mistake of who plays
+            episode.step(*DONE)
 
 
-def test_reads_see_writes_and_the_next_episode_does_not(bank):
+def test_reads_see_writes_and_the_next_episode_does_not_and_it_can_be_copied_while_it_is_played(bank):
     episode = play(FEE, bank, [("EXECUTE", "UPDATE account SET cents = 1 WHERE id = 6")])
     assert "1" in episode.step("QUERY", "SELECT cents FROM account WHERE id = 6").result
     assert len(episode.changes) == 1
@@ -367,6 +363,12 @@ def test_reads_see_writes_and_the_next_episode_does_not(bank):
     episode.reset()
     assert episode.changes == []
     assert "20" in episode.step("QUERY", "SELECT cents FROM account WHERE id = 6").result
+    episode = play(FEE, bank, [("EXECUTE", "UPDATE account SET cents = 240 WHERE id = 2")])
+    twin, other = pickle.loads(pickle.dumps(episode)), deepcopy(episode.work)
+    assert twin.step("EXECUTE", "UPDATE account SET cents = cents - 10 WHERE id IN (1, 5)").error == ""
+    assert twin.step(*DONE).done and twin.correct and not episode.done
+    assert episode.changes == other.changes != twin.changes
+    assert pickle.loads(pickle.dumps(twin)).changes == twin.changes
 
 
 def test_execute_is_off_unless_the_question_is_a_task_and_tasks_need_it(questions, bank):
@@ -408,24 +410,6 @@ def test_robust_rewards(bank, verify):
         assert episode.judged("certified").correct is None
 
 
-def test_an_episode_can_be_copied_while_it_is_played(bank):
-    episode = play(FEE, bank, [("EXECUTE", "UPDATE account SET cents = 240 WHERE id = 2")])
-    twin, other = pickle.loads(pickle.dumps(episode)), deepcopy(episode.work)
-    assert twin.step("EXECUTE", "UPDATE account SET cents = cents - 10 WHERE id IN (1, 5)").error == ""
-    assert twin.step(*DONE).done and twin.correct and not episode.done
-    assert episode.changes == other.changes != twin.changes
-    assert pickle.loads(pickle.dumps(twin)).changes == twin.changes
-
-
-def test_gold_that_fails_tells_nothing(bank):
-    q = FEE.with_fields(gold_statements=("UPDATE account SET cents = -77",))
-    for reward in PRESETS:
-        episode = play(q, bank, [("EXECUTE", "UPDATE account SET cents = 1 WHERE id = 6")], reward)
-        assert episode.turns[-1].error == "" and len(episode.changes) == 1
-        with pytest.raises(QueryError, match="^The task can't be judged.$"):  # no mistake of who plays
-            episode.step(*DONE)
-
-
 def test_session_is_resumed_with_its_changes(questions):
     session = Session(EpisodeEnv(questions, actions=EXECUTE))
     session.begin("bank-fee")
@@ -443,7 +427,7 @@ def test_session_is_resumed_with_its_changes(questions):
     assert session.episode is None
 
 
-def test_run_is_logged_with_its_conditions_checked_and_judged_again(questions, tmp_path):
+def test_run_is_logged_with_its_conditions_checked_and_judged_again_and_lazy_policies_earn_nothing(questions, tmp_path):
     env = EpisodeEnv(questions, actions=EXECUTE, reward=RewardConfig.partial())
     log = tmp_path / "run.jsonl"
     result = evaluate(env, OraclePolicy(questions), 3, log=log, progress=False)
@@ -457,9 +441,6 @@ def test_run_is_logged_with_its_conditions_checked_and_judged_again(questions, t
     lines = [json.loads(line)["episode"] for line in log.read_text().splitlines()[1:]]
     kept = {line["question_id"]: line["verdicts"]["robust"] for line in lines}
     assert kept["bank-fee"]["witnessed"] == [3, 3] and "witnessed" not in kept["bank-none"]
-
-
-def test_lazy_policies_earn_nothing(questions):
     asked = questions.with_questions([FEE, OPEN])
     env = EpisodeEnv(asked, actions=EXECUTE)
     for hack in [*hacks_for(EXECUTE), RandomPolicy(1, EXECUTE)]:
