@@ -160,9 +160,10 @@ class FakeServer:
                     return self.connection.shutdown(socket.SHUT_RDWR)
                 if line == "hang":
                     return SLEEP(4)
-                if not (isinstance(line, bytes | tuple) or isinstance(line, dict) and "role" not in line):
+                is_fault = isinstance(line, tuple) and line[0] == "fault"  # tables give calls as tuples too
+                if not (is_fault or isinstance(line, bytes) or isinstance(line, dict) and "role" not in line):
                     line = completion(line, prompt_tokens=100 if body.get("tools") else 40)
-                status, headers, payload = line[1:] if isinstance(line, tuple) else (200, {}, line)
+                status, headers, payload = line[1:] if is_fault else (200, {}, line)
                 if body.get("stream") and status == 200 and isinstance(payload, dict):
                     return self.send_stream(payload)
                 return self.send_payload(status, headers, payload)

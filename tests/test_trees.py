@@ -264,5 +264,5 @@ def test_a_page_of_trees(sql_env, tmp_path):
     write_log(tmp_path / "log.jsonl", dict(policy="distracted"), _tree_trajectories(roots))
     code, out, err = sql_env("view", "log.jsonl", "--trees", "--out", "page.html")
     assert code == 0 and "2 trees" in out + err and "tx-best" in (tmp_path / "page.html").read_text()
-    with pytest.raises(ValueError, match="no tree"):
+    with pytest.raises(ValueError, match="has a branch"):
         tree_page_html([])
