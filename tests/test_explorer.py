@@ -187,6 +187,16 @@ def hostile(tmp_path_factory):
     return QuestionSet([q], {"evil": path}, EVIL)
 
 
+def hostile_view(questions):
+    e = Episode(questions[0], questions.database("evil"), reward=RewardConfig.shaped())
+    e.reset()
+    t, quoted = quote_identifier(EVIL), EVIL.replace("'", "''")
+    queries = f"SELECT * FROM {t}", f"SELECT '{quoted}' FROM {t}", f"SELECT x FROM no{EVIL}"
+    for m in (*(("QUERY", sql) for sql in queries), ("DESCRIBE", t), ("SAMPLE", t), ("ANSWER", EVIL)):
+        e.step(*m)
+    return view_episode(e, EVIL)
+
+
 def harmless(page, scripts=0):
     "Nothing of the hostile text became an element or an attribute, and nothing is fetched."
     tree = Tree(page)
@@ -198,13 +208,7 @@ def harmless(page, scripts=0):
 
 
 def test_hostile_names_and_values_stay_text(hostile):
-    e = Episode(hostile[0], hostile.database("evil"), reward=RewardConfig.shaped())
-    e.reset()
-    t, quoted = quote_identifier(EVIL), EVIL.replace("'", "''")
-    queries = f"SELECT * FROM {t}", f"SELECT '{quoted}' FROM {t}", f"SELECT x FROM no{EVIL}"
-    for m in (*(("QUERY", sql) for sql in queries), ("DESCRIBE", t), ("SAMPLE", t), ("ANSWER", EVIL)):
-        e.step(*m)
-    view = view_episode(e, EVIL)
+    view = hostile_view(hostile)
     assert not view.outcome.verdict and len(view.turns) == 6
     tree = harmless(episode_page_html(view, title=EVIL), scripts=1)
     assert "".join(tree.text).count("alert(1)") > 10
