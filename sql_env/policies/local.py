@@ -384,7 +384,7 @@ class CachedWriter:
                     self._write([read], [beginning], 1, 0, None)
             started = [self._recall(prompt) for prompt in prompts]
             for read in started:
-                self._known.pop(read.tokens, None)  # it is replaced by its continuation
+                self._known.pop(tuple(read.tokens), None)  # it is replaced by its continuation
             written = self._write(started, prompts, max_new_tokens, temperature, draw)
         self.model.train(was_training)
         while sum(map(len, self._known)) > self.most and len(self._known) > 1:
