@@ -1,9 +1,16 @@
-"Runs a page that is left out where its extra isn't installed; the test of that extra runs its examples."
+"Pages: what their cell for Colab installs, and a run of one that is left out where its extra isn't installed."
 
+import re
 from pathlib import Path
 
 from execnb.shell import CaptureShell
 from fastcore.nbio import read_nb
+
+
+def asked_extras(path: Path) -> str | None:
+    "The extras that a page's cell for Colab installs, None without such a cell."
+    found = re.search(r"pip install -Uqq \S*sql_env(?:\[([\w,]+)\])? @", path.read_text(encoding="utf-8"))
+    return (found[1] or "") if found else None
 
 
 def printed(cell) -> list[str]:

@@ -20,6 +20,7 @@ import pytest
 import style
 from conftest import ROOT, modules, notebooks, run, tool, tracked
 from fake_server import FakeServer
+from pages import asked_extras
 
 import sql_env
 
@@ -251,9 +252,8 @@ def test_every_page_is_rehearsed(root):
     "Colab's cell of a page names the extra that the rehearsal installs."
     for extra, names in rehearsed_pages(root).items():
         for name in names:
-            text = (root / "nbs" / f"{name}.ipynb").read_text()
-            found = re.search(r"pip install -Uqq \S*sql_env(?:\[([\w,]+)\])? @", text)
-            asked = (found[1] or "") if found else extra
+            asked = asked_extras(root / "nbs" / f"{name}.ipynb")
+            asked = extra if asked is None else asked
             assert asked.split(",")[0] in (*extra.split(","), "train"), name
 
 

@@ -357,7 +357,8 @@ def _verdict_text(outcome: Outcome) -> str:
     if not verdict:
         reason = verdict.reason.replace("_", " ")
         text = verdict.detail or _WITHOUT_DETAIL.get(verdict.reason, reason)
-        return text[:1].upper() + text[1:600] + "." * (not text.endswith("."))
+        end = "" if text.endswith(".") else "."
+        return text[:1].upper() + text[1:600] + end
     if outcome.is_task:
         return "The rows are as they should be."
     if verdict.reason == "abstained":

@@ -27,6 +27,7 @@ from ..database.catalog import TableInfo
 from sql_env.evaluation.results import (
     EvaluationResult,
     _abstentions,
+    _number_text,
     _usage_figures,
     compare,
     rate_text,
@@ -294,7 +295,7 @@ def _figures(result: EvaluationResult) -> dict[str, str]:
     if found := _abstentions(result):
         counts["coverage"] = rate_text(found["coverage"])
         counts["right if answered"] = rate_text(found["selective_accuracy"])
-        counts["risk-coverage area"] = f"{found['aurc']:.3f}"
+        counts["risk-coverage area"] = _number_text(found["aurc"], 3)
     if cost := result.usage.get("cost", 0):
         counts["cost"] = f"{cost:,.2f}" if cost >= 1 else f"{cost:.4f}"
     return counts
