@@ -227,6 +227,8 @@ def test_a_header_or_keys_are_taken_off_only_where_they_can_be_no_row():
     assert not verify("name\nLinda\nTracy", gold, last=gold[:1], columns=("name",)).correct
     assert not verify("Rome\nOslo", [("Oslo",)], last=[("Rome",), ("Oslo",)], columns=("c",)).correct
     assert verify("age\n18", [(18,)]).correct and not verify("17\n18", [(18,)]).correct
+    for listed in ("Oslo, 5", "Oslo; 5", "Oslo and 5", '["Oslo", 5]', "('Oslo', 5)", '[\n"Oslo",\n5\n]'):
+        assert not verify(listed, [(5,)]).correct and not verify(listed, [(5.0,)]).correct, "a list has no header"
     assert verify("| c |\n|---|\n| Oslo |", [("Oslo",)]).correct
     assert not verify("| Rome |\n| Oslo |\n|---|", [("Oslo",)]).correct
     # keys of objects may stand in any order

@@ -531,6 +531,17 @@ def save(path, model, tok, template):
     return path
 
 
+@pytest.mark.parametrize("has_bf16", [True, False])
+def test_bf16_is_float32_where_the_processor_lacks_it(tiny_model, template, tmp_path, monkeypatch, has_bf16):
+    import torch
+
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has_bf16)
+    model, tokenizer = tiny_model
+    folder = save(tmp_path / "half", copy.deepcopy(model).to(torch.bfloat16), tokenizer, template)
+    model, _ = LocalModel(folder).load()
+    assert model.dtype is (torch.bfloat16 if has_bf16 else torch.float32)
+
+
 @pytest.fixture(scope="module")
 def folder(tiny_model, template, tmp_path_factory):
     return save(tmp_path_factory.mktemp("served") / "tiny", *tiny_model, template)

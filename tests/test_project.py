@@ -269,9 +269,10 @@ def empty_environment(folder: Path, *installed) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("pages", ["tutorials", "all"])
 def test_wheel_rehearsal(root, wheel, tmp_path, monkeypatch, pages):
-    "All pages run from the wheel, those that need an extra with it; tutorials that need none leave Colab's packages."
+    "All pages run from the wheel, those that need an extra with it; tutorials that need none leave most of Colab's packages."
     monkeypatch.delenv("PYTHONPATH", raising=False)  # or pip may find this checkout installed
-    python = empty_environment(tmp_path / "env", wheel, *COLAB)
+    python = empty_environment(tmp_path / "env", *COLAB)
+    run(python, "-m", "pip", "install", "-q", wheel, cwd=tmp_path)
     if pages == "all":
         for extra, names in rehearsed_pages(root).items():
             if extra:
@@ -283,7 +284,7 @@ def test_wheel_rehearsal(root, wheel, tmp_path, monkeypatch, pages):
     said = run(tmp_path / "env" / "bin" / "sql_env", "doctor", "--json", cwd=tmp_path / "work")
     assert all(c["ok"] for c in json.loads(said))
     listed = run(python, "-m", "pip", "list", "--format=freeze", cwd=tmp_path).lower().split()
-    kept = [pin for pin in COLAB if "==" in pin]
+    kept = [pin for pin in COLAB if "==" in pin and not pin.startswith("sqlglot")]  # before 30 it misreads valid SQL
     assert set(kept) <= {line.replace("_", "-") for line in listed}, listed
     run(python, "-m", "pip", "check", cwd=tmp_path)
 

@@ -603,9 +603,9 @@ def _checked_text(text: Any) -> str:
     return text
 
 # %% ../../nbs/grading/02_readings.ipynb #6596e417
-def _variants(rows: list[tuple]) -> Iterator[list[tuple]]:
-    "Some rows, also without a header of the agent's own, and each with plain values."
-    own = _without_own_header(rows)
+def _variants(rows: list[tuple], readings: list[list[tuple]]) -> Iterator[list[tuple]]:
+    "Some rows, also without a header of the agent's own, which no list has, and each with plain values."
+    own = rows if [tuple(cell for row in rows for cell in row)] in readings else _without_own_header(rows)
     for some in (rows,) if own is rows else (rows, own):
         yield some
         plain = [tuple(map(_plain_value, row)) for row in some]
@@ -633,8 +633,9 @@ def _iter_readings(
     "The fair readings of an answer, each a list of rows; raises `UnreadableAnswerError`."
     text = _checked_text(text)
     for form in _forms(text, columns, n_rows):
-        for rows in (*_plain_readings(form, columns), *_special_readings(form, columns)):
-            yield from _variants(rows)
+        readings = [*_plain_readings(form, columns), *_special_readings(form, columns)]
+        for rows in readings:
+            yield from _variants(rows, readings)
 
 # %% ../../nbs/grading/02_readings.ipynb #39214dc1
 def parse_answer(text: str) -> list[list[tuple]]:

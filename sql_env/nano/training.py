@@ -35,6 +35,7 @@ from ..play.reward import RewardConfig
 from ..play.session import ToolError
 from ..plugins import Fields, needs_extra
 from ..policies.baselines import play_episode
+from ..policies.local import _cpu_dtype
 from ..questions.question_set import Question, QuestionSet
 from ..training.experts import ExpertPolicy, missing_mention
 from sql_env.training.recipes import (
@@ -233,7 +234,7 @@ class _NanoTrainer(Trainer):
     ):
         super().__init__(*args, **kwargs)
         self.max_tokens, self.clock = max_tokens, StageClock(minutes)
-        self.half = torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32
+        self.half = _cpu_dtype()
         if self.args.use_cpu:  # where PyTorch's fused attention takes a tenth more time for a step
             learned: Any = self.model
             learned.set_attn_implementation("eager")

@@ -569,6 +569,13 @@ def local_usage(
         seconds=seconds,
     )
 
+# %% ../../nbs/policies/05_local.ipynb #c0dtyp32
+def _cpu_dtype() -> Any:
+    "What the processor computes fastest in: bf16 where it has instructions for it, else float32."
+    import torch
+
+    return torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32
+
 # %% ../../nbs/policies/05_local.ipynb #4fa0da33
 class LocalModel:
     "A `transformers` model that answers many conversations at once; a backend of `ChatPolicy`."
@@ -619,10 +626,12 @@ class LocalModel:
         )
 
     def load(self) -> tuple[Any, Any]:
-        "The model and its tokenizer, loaded at the first call."
+        "The model and its tokenizer, loaded at the first call; bf16 is float32 on a processor that lacks bf16."
         if self._loaded is None:
             model, tokenizer = load_weights(self.path, self.base)
-            self._loaded = (model.to(self.device) if self.device else model), tokenizer
+            model = model.to(self.device) if self.device else model
+            is_half = model.device.type == "cpu" and str(model.dtype) == "torch.bfloat16"
+            self._loaded = (model.to(_cpu_dtype()) if is_half else model), tokenizer
         return self._loaded
 
     def probe(self) -> None:

@@ -23,7 +23,7 @@ from ..paths import replacing
 from ..play.episode import EpisodeEnv
 from ..plugins import Fields
 from ..policies.chat import ChatPolicy
-from ..policies.local import CachedWriter, LocalModel
+from ..policies.local import CachedWriter, LocalModel, _cpu_dtype
 from sql_env.training.recipes import (
     Recipe,
     Stage,
@@ -89,7 +89,7 @@ def _device_precision() -> str:
     import torch
 
     if not torch.cuda.is_available():
-        return "bf16" if torch.cpu._is_avx512_bf16_supported() else "fp32"
+        return "bf16" if _cpu_dtype() is torch.bfloat16 else "fp32"
     return "bf16" if torch.cuda.get_device_capability()[0] >= _AMPERE else "fp16"
 
 # %% ../../nbs/training/04_trainers.ipynb #be425f4a
