@@ -269,7 +269,7 @@ def empty_environment(folder: Path, *installed) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("pages", ["tutorials", "all"])
 def test_wheel_rehearsal(root, wheel, tmp_path, monkeypatch, pages):
-    "All pages run from the wheel, those that need an extra with it; tutorials that need none leave most of Colab's packages."
+    "All pages run from the wheel, those that need an extra with it; plain tutorials leave most of Colab's packages."
     monkeypatch.delenv("PYTHONPATH", raising=False)  # or pip may find this checkout installed
     python = empty_environment(tmp_path / "env", *COLAB)
     run(python, "-m", "pip", "install", "-q", wheel, cwd=tmp_path)

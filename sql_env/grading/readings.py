@@ -605,7 +605,8 @@ def _checked_text(text: Any) -> str:
 # %% ../../nbs/grading/02_readings.ipynb #6596e417
 def _variants(rows: list[tuple], readings: list[list[tuple]]) -> Iterator[list[tuple]]:
     "Some rows, also without a header of the agent's own, which no list has, and each with plain values."
-    own = rows if [tuple(cell for row in rows for cell in row)] in readings else _without_own_header(rows)
+    is_list = [next(zip(*rows), ())] in readings
+    own = rows if is_list else _without_own_header(rows)
     for some in (rows,) if own is rows else (rows, own):
         yield some
         plain = [tuple(map(_plain_value, row)) for row in some]

@@ -327,10 +327,7 @@ class _Read(NamedTuple):
 # %% ../../nbs/policies/05_local.ipynb #f09c8e0b
 def _shared_length(a: Sequence[int], b: Sequence[int]) -> int:
     "How many tokens two lists begin with."
-    n = min(len(a), len(b))
-    if a[:n] == b[:n]:
-        return n
-    return next(i for i in range(n) if a[i] != b[i])
+    return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
 
 # %% ../../nbs/policies/05_local.ipynb #5ha7edb1
 _WORTH_READING = 64  # tokens that are read alone for several conversations
@@ -506,20 +503,17 @@ def _generate_batch(
     ends = _end_tokens(model, tokenizer)
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
     width = max(len(p) for p in prompts)
-    sampling = (
-        {"do_sample": True, "temperature": temperature} if temperature else {"do_sample": False}
-    )
     padding = [width - len(p) for p in prompts]
-    with torch.inference_mode(), torch.random.fork_rng(enabled=bool(temperature)):
-        if temperature:
-            torch.manual_seed(seed)
+    with torch.inference_mode(), torch.random.fork_rng():
+        torch.manual_seed(seed)
         output = model.eval().generate(
             input_ids=torch.tensor([[pad] * n + [*p] for n, p in zip(padding, prompts)]),
             attention_mask=torch.tensor([[0] * n + [1] * len(p) for n, p in zip(padding, prompts)]),
             max_new_tokens=max_new_tokens,
             eos_token_id=ends,
             pad_token_id=pad,
-            **sampling,
+            do_sample=bool(temperature),
+            temperature=temperature or None,
         )
     rows = output[:, width:].tolist()
     return [list(takewhile(lambda token: token not in ends, row)) for row in rows]
@@ -626,11 +620,11 @@ class LocalModel:
         )
 
     def load(self) -> tuple[Any, Any]:
-        "The model and its tokenizer, loaded at the first call; bf16 is float32 on a processor that lacks bf16."
+        "The model and its tokenizer, loaded at the first call. Half precision is as `_cpu_dtype` says on a processor."
         if self._loaded is None:
             model, tokenizer = load_weights(self.path, self.base)
             model = model.to(self.device) if self.device else model
-            is_half = model.device.type == "cpu" and str(model.dtype) == "torch.bfloat16"
+            is_half = model.device.type == "cpu" and model.dtype.itemsize == 2
             self._loaded = (model.to(_cpu_dtype()) if is_half else model), tokenizer
         return self._loaded
 
