@@ -300,16 +300,7 @@ class TestMutants:
         assert ("drop_not", sql.format("")) in mutants
         assert parse_sql(sql.format("NOT ")) == parse_sql(sql.format("").replace(" b ", " NOT b "))
 
-    @pytest.mark.parametrize(
-        "rows, gold, ranks, passed",
-        [
-            ("ab", "ba", None, "set bag order value"),
-            ("ab", "ba", (0, 1), "set bag"),
-            ("ab", "ba", (0, 0), "set bag value"),
-            ("aa", "a", None, "set"),
-            ([1.0], [1.0 + 1e-9], None, "value"),
-        ],
-    )
+    @pytest.mark.parametrize("rows, gold, ranks, passed", cases("audit_passed_comparisons"))
     def test_passes(self, rows, gold, ranks, passed):
         found = mutation_study._passed_comparisons([(x, 1) for x in rows], [(x, 1) for x in gold], ranks)
         assert [name for name, passes in found.items() if passes] == passed.split()

@@ -1,6 +1,7 @@
 "Faults of one operator or constant that no other test noticed, found by benchmarks/own_mutants.py."
 
 from random import Random
+from types import SimpleNamespace
 
 import apsw
 import pytest
@@ -12,15 +13,18 @@ from sql_env.database.catalog import middle_key
 from sql_env.database.database import Database
 from sql_env.database.writing import Change
 from sql_env.evaluation.audit import AuditReport, audit_markdown
-from sql_env.grading.changes import RowFault
+from sql_env.grading.changes import RowFault, _value_key
 from sql_env.grading.readings import _is_prose
 from sql_env.grading.variants.columns import _fix_pair, _KeyOrder
 from sql_env.grading.variants.shapes import ReferencePair, read_table_shape
 from sql_env.play.episode import EpisodeEnv
-from sql_env.play.judges import _is_echo
-from sql_env.play.session import Session
+from sql_env.play.judges import _is_echo, _judge_abstention
+from sql_env.play.session import MAX_MESSAGE_CHARS, Session, _harmless_reasoning
 from sql_env.proofs.decision import prove
 from sql_env.proofs.facts import create_tables, read_facts
+from sql_env.server.environment import _episode_record
+from sql_env.server.limits import Seats
+from sql_env.server.mcp_tools import Players
 from sql_env.server.settings import Settings, _load_questions
 from sql_env.sql.clauses import column_origins
 from sql_env.sql.mutants import leaves_out
@@ -49,19 +53,46 @@ def test_small_functions_at_their_limits():
     assert str(fault) == "captain 1 was removed and should have been changed"
 
 
-def test_whether_an_insert_leaves_a_column_open():
-    for sql, of_first in (
-        ("INSERT INTO t VALUES (NULL, 2)", True),
-        ("INSERT INTO t VALUES (7, NULL)", False),
-        ("INSERT INTO t SELECT max(a) + 1, 3 FROM t", True),
-        ("INSERT INTO t SELECT 4, max(a) FROM t", False),
-        ("INSERT INTO t(b) VALUES (2)", True),
-        ("INSERT INTO u VALUES (NULL)", None),
-    ):
-        assert leaves_out(sql, "t", "a", 0) is of_first, sql
-    assert leaves_out("INSERT INTO t VALUES (NULL, 2)", "t", "b", 1) is False
-    assert leaves_out("INSERT INTO t VALUES (1, NULL)", "t", "b", 1) is True
-    assert leaves_out("INSERT INTO t SELECT max(a) + 1, 3 FROM t", "t", "b", 1) is False
+def test_a_reason_may_say_half_of_the_words_of_its_question():
+    asked = dict(question_text="Which captain sails Aurora northward in what mood", answerable=False, missing="mood")
+    q = load("bundled")[0].with_fields(**asked)
+    assert _judge_abstention(q, "No column has the mood of captain Aurora").correct  # two of four
+    assert not _judge_abstention(q, "No column has the mood of captain Aurora sails").correct
+
+
+def test_values_and_texts_are_compared_and_kept_to_a_length():
+    assert _value_key(1.234567891) == _value_key(1.234567894) != _value_key(1.23456788)
+    assert len(_harmless_reasoning(dict(reasoning="x" * (MAX_MESSAGE_CHARS + 5)))["reasoning"]) == MAX_MESSAGE_CHARS
+    env = EpisodeEnv(load("bundled"))
+    env.reset(seed=1)
+    seen = env.step("QUERY", f"SELECT '{'x' * 600}'")
+    assert len(seen.action_history[-1]) == len(env.episode.history[-1]) == 500
+    for looks in (False, True):
+        env.reset(question_id="vet_clinic-02")
+        if looks:
+            env.step("QUERY", env.episode.question.gold_sql)
+        env.step("ANSWER", str(env.episode.question.gold_answer[0][0]))
+        assert _episode_record(env.episode, "e")["grounded"] is looks and env.episode.correct
+
+
+def test_a_seat_is_not_taken_away_during_a_call():
+    now = [0.0]
+
+    def call(*_):
+        now[0] += 1000
+        players.end_idle()
+        return "done", False
+
+    player = SimpleNamespace(call=call, end=lambda: pytest.fail("ended"), is_playing=True)
+    players = Players(lambda: player, Seats(1), clock=lambda: now[0])
+    client = players.enter()
+    assert players.call(client, "here", "start", {}) == ("done", False) and not client.was_idle
+    assert players.call(client, "here", "query", {}) == ("done", False)
+
+
+@pytest.mark.parametrize("sql, column, place, is_open", cases("small_faults_inserts"))
+def test_whether_an_insert_leaves_a_column_open(sql, column, place, is_open):
+    assert leaves_out(sql, "t", column, place) is is_open
 
 
 @pytest.mark.parametrize("page_size", [512, 4096, 65536])

@@ -82,20 +82,12 @@ ALL_TIED = "WITH c AS (SELECT name, count(*) AS n FROM airline JOIN flight USING
 ALL_TIED += "SELECT name FROM c WHERE n = (SELECT max(n) FROM c)"
 
 
-@pytest.mark.parametrize(
-    "sql, answer, is_right",
-    [
-        (f"{MOST} ", "Bird", True),
-        (ALL_TIED, "Aero\nBird", True),
-        (ALL_TIED, "Bird\nAero", True),
-        (MOST.replace("count(*) DESC", "count(*) DESC, a.name"), "Aero", True),
-        ("SELECT name FROM airline", "Cloud", False),
-    ],
-)
+@pytest.mark.parametrize("sql, answer, is_right", cases("verdict_facts_tied_answers"))
 def test_each_tied_answer_is_right_and_robust_and_others_are_not(path, sql, answer, is_right):
     episode = Episode(completed(path, WHICH, MOST), Database(path))
     episode.reset()
-    episode.step("QUERY", sql)
+    by_name = MOST.replace("count(*) DESC", "count(*) DESC, a.name")
+    episode.step("QUERY", sql.format(MOST=MOST, ALL_TIED=ALL_TIED, BY_NAME=by_name))
     episode.step("ANSWER", answer)
     assert episode.correct is is_right
     assert bool(episode.robust) is is_right, episode.robust_verdict

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from contextlib import suppress
 from itertools import islice
 
 import apsw
@@ -65,6 +66,19 @@ def test_gold_shows_what_is_asked_for_and_orders_where_the_question_does(asked):
     assert all(q.ranks == tuple(range(len(q.gold_answer))) for _, q, _ in sorted_lists)
     assert all(re.search("first|from A to Z", q.question_text) for _, q, _ in sorted_lists)
     assert not any(q.ranks for name in ("plain_list", "list_columns") for _, q, _ in asked[name])
+
+
+def test_the_lowest_value_is_of_a_column_without_null():
+    "SQLite sorts NULL before all values, so the first row would be one whose value nobody knows."
+    found = 0
+    for w in some(3, 12, seed=9, n=1):
+        for i in range(12):
+            with suppress(DraftRejected):
+                query = FAMILIES["columns_of_top_row"].draft(Sampler(w.tables, "lowest", i)).query
+                if not query.order_by.endswith("DESC"):
+                    found += 1
+                    assert not any(None in table.data.get(query.order_by, ()) for table in w.tables.values())
+    assert found > 30
 
 
 def test_each_world_has_one_author():
