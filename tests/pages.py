@@ -7,10 +7,10 @@ from execnb.shell import CaptureShell
 from fastcore.nbio import read_nb
 
 
-def asked_extras(path: Path) -> str | None:
-    "The extras that a page's cell for Colab installs, None without such a cell."
+def asked_extras(path: Path, otherwise: str | None = None) -> str | None:
+    "The extras that a page's cell for Colab installs; `otherwise` without such a cell."
     found = re.search(r"pip install -Uqq \S*sql_env(?:\[([\w,]+)\])? @", path.read_text(encoding="utf-8"))
-    return (found[1] or "") if found else None
+    return (found[1] or "") if found else otherwise
 
 
 def printed(cell) -> list[str]:

@@ -256,10 +256,10 @@ import nbformat
 from nbclient import NotebookClient
 notebook = nbformat.read(sys.argv[1], as_version=4)
 notebook.cells = [c for c in notebook.cells if "/content" not in c.source]
-SHORTER = {"SCALE = 0.5": "SCALE = 0.003", "n=100": "n=2", "epochs=2": "max_steps=2"}  # the same in minutes
-for cell in notebook.cells:
-    for long, short in {**SHORTER, "https://github.com/hjerpe/sql_env": sys.argv[2]}.items():
-        cell.source = cell.source.replace(long, short)
+shorter = {"SCALE = 0.5": "SCALE = 0.003", "n=100": "n=2", "epochs=2": "max_steps=2"}  # the same in minutes
+for asked, run in {**shorter, "https://github.com/hjerpe/sql_env": sys.argv[2]}.items():
+    for cell in notebook.cells:
+        cell.source = cell.source.replace(asked, run)
 NotebookClient(notebook, timeout=1200, kernel_name="python3").execute()
 """
 TUTORIALS = sorted((ROOT / "nbs" / "tutorials").glob("*.ipynb"))

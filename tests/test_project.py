@@ -252,8 +252,7 @@ def test_every_page_is_rehearsed(root):
     "Colab's cell of a page names the extra that the rehearsal installs."
     for extra, names in rehearsed_pages(root).items():
         for name in names:
-            asked = asked_extras(root / "nbs" / f"{name}.ipynb")
-            asked = extra if asked is None else asked
+            asked = asked_extras(root / "nbs" / f"{name}.ipynb", extra)
             assert asked.split(",")[0] in (*extra.split(","), "train"), name
 
 

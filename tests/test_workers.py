@@ -99,12 +99,14 @@ def busy(workers: Workers) -> int:
     raise TimeoutError
 
 
-def test_a_worker_that_is_killed_costs_its_statement_only(gold, workers):
-    killed, said = in_thread(gold.query, LONG.format(50_000_000))
+def test_a_worker_that_is_killed_costs_its_statement_only(home, gold, workers):
+    endless = Database(home, Limits(operations=10**12)).run_in(workers)  # it is killed before its budget ends it
+    killed, said = in_thread(endless.query, LONG.format(50_000_000))
     waits, after = in_thread(gold.query, LONG.format(100_000))
     os.kill(busy(workers), signal.SIGKILL)
     killed.join()
     waits.join()
+    endless.close()
     assert isinstance(said[0], WorkerDiedError)
     assert after[0].rows and gold.query("SELECT count(*) FROM animal").rows
 

@@ -327,7 +327,10 @@ class _Read(NamedTuple):
 # %% ../../nbs/policies/05_local.ipynb #f09c8e0b
 def _shared_length(a: Sequence[int], b: Sequence[int]) -> int:
     "How many tokens two lists begin with."
-    return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+    n = min(len(a), len(b))
+    if a[:n] == b[:n]:
+        return n
+    return next(i for i in range(n) if a[i] != b[i])
 
 # %% ../../nbs/policies/05_local.ipynb #5ha7edb1
 _WORTH_READING = 64  # tokens that are read alone for several conversations
@@ -504,8 +507,9 @@ def _generate_batch(
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
     width = max(len(p) for p in prompts)
     padding = [width - len(p) for p in prompts]
-    with torch.inference_mode(), torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with torch.inference_mode(), torch.random.fork_rng(enabled=bool(temperature)):
+        if temperature:
+            torch.manual_seed(seed)
         output = model.eval().generate(
             input_ids=torch.tensor([[pad] * n + [*p] for n, p in zip(padding, prompts)]),
             attention_mask=torch.tensor([[0] * n + [1] * len(p) for n, p in zip(padding, prompts)]),
@@ -620,12 +624,13 @@ class LocalModel:
         )
 
     def load(self) -> tuple[Any, Any]:
-        "The model and its tokenizer, loaded at the first call. Half precision is as `_cpu_dtype` says on a processor."
+        "The model and its tokenizer, loaded at the first call."
         if self._loaded is None:
             model, tokenizer = load_weights(self.path, self.base)
-            model = model.to(self.device) if self.device else model
-            is_half = model.device.type == "cpu" and model.dtype.itemsize == 2
-            self._loaded = (model.to(_cpu_dtype()) if is_half else model), tokenizer
+            model = model.to(self.device or model.device)
+            if (model.device.type, str(model.dtype)) == ("cpu", "torch.bfloat16"):
+                model = model.to(_cpu_dtype())
+            self._loaded = model, tokenizer
         return self._loaded
 
     def probe(self) -> None:
