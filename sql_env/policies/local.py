@@ -505,14 +505,13 @@ def _generate_batch(
 
     ends = _end_tokens(model, tokenizer)
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
-    width = max(len(p) for p in prompts)
-    padding = [width - len(p) for p in prompts]
+    width = max(map(len, prompts))
     with torch.inference_mode(), torch.random.fork_rng(enabled=bool(temperature)):
         if temperature:
             torch.manual_seed(seed)
         output = model.eval().generate(
-            input_ids=torch.tensor([[pad] * n + [*p] for n, p in zip(padding, prompts)]),
-            attention_mask=torch.tensor([[0] * n + [1] * len(p) for n, p in zip(padding, prompts)]),
+            input_ids=torch.tensor([[pad] * (width - len(p)) + [*p] for p in prompts]),
+            attention_mask=torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts]),
             max_new_tokens=max_new_tokens,
             eos_token_id=ends,
             pad_token_id=pad,
