@@ -16,15 +16,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
-LAYOUT_TOKENS = {
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.COMMENT,
-    tokenize.ENCODING,
-    tokenize.ENDMARKER,
-}
+LAYOUT_TOKENS = {"NL", "NEWLINE", "INDENT", "DEDENT", "COMMENT", "ENCODING", "ENDMARKER"}
 SATELLITES = ("worlds", "proofs", "nano")
 ACTION = "SEARCH"  # an action that few files may name: what others need of it, they ask of its `Act`
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -77,8 +69,13 @@ def code_lines(source: str) -> list[str]:
 
 @cache
 def count_tokens(source: str) -> int:
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return sum(t.type not in LAYOUT_TOKENS for t in tokens)
+    "Tokens beside layout; an f-string is one, as Python reads it before 3.12."
+    count = depth = 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        name = tokenize.tok_name[token.type]
+        count += not depth and name not in LAYOUT_TOKENS
+        depth += (name == "FSTRING_START") - (name == "FSTRING_END")
+    return count
 
 
 def class_ladders(trees: dict[str, ast.Module]) -> list[str]:
