@@ -62,7 +62,7 @@ def adapter(name: str, *modules: str, packages: tuple[str, ...] = ()):
     return register
 
 
-@adapter("EpisodeEnv", "episode")
+@adapter("EpisodeEnv", "play.episode")
 def bare(questions: QuestionSet) -> Player:
     env = EpisodeEnv(questions)
 
@@ -75,7 +75,7 @@ def bare(questions: QuestionSet) -> Player:
     return play
 
 
-@adapter("Session, calls", "session")
+@adapter("Session, calls", "play.session")
 def session_calls(questions: QuestionSet) -> Player:
     session = Session(EpisodeEnv(questions))
 
@@ -89,7 +89,7 @@ def session_calls(questions: QuestionSet) -> Player:
     return play
 
 
-@adapter("Session, messages", "session")
+@adapter("Session, messages", "play.session")
 def session_messages(questions: QuestionSet) -> Player:
     session = Session(EpisodeEnv(questions))
 
@@ -124,7 +124,7 @@ def chat_policy(questions: QuestionSet) -> Player:
     return play
 
 
-@adapter("SQLEnvTRL", "trl_adapter")
+@adapter("SQLEnvTRL", "integrations.trl")
 def trl(questions: QuestionSet) -> Player:
     from sql_env.integrations.trl import SQLEnvTRL, ToolError
 
@@ -170,7 +170,7 @@ def mcp(questions: QuestionSet) -> Player:
     return play
 
 
-@adapter("skyrl-gym", "skyrl_env", packages=("skyrl-gym",))
+@adapter("skyrl-gym", "integrations.skyrl", packages=("skyrl-gym",))
 def skyrl(questions: QuestionSet) -> Player:
     "With an environment for each trajectory, and calls in the text of a message."
     from sql_env.integrations.skyrl import SkyRLEnv
@@ -190,7 +190,7 @@ def skyrl(questions: QuestionSet) -> Player:
     return play
 
 
-@adapter("Gymnasium", "gym_env", packages=("gymnasium",))
+@adapter("Gymnasium", "integrations.gymnasium", packages=("gymnasium",))
 def gym(questions: QuestionSet) -> Player:
     from sql_env.integrations.gymnasium import GymEnv
 
@@ -207,7 +207,7 @@ def gym(questions: QuestionSet) -> Player:
     return play
 
 
-@adapter("verifiers", "verifiers_taskset", packages=("verifiers", "uv"))
+@adapter("verifiers", "integrations.verifiers", packages=("verifiers", "uv"))
 def verifiers(questions: QuestionSet) -> Player:
     "What the package does for a rollout: state, tools and verdict, without the processes of verifiers."
     from sql_env.integrations.verifiers import PlayConfig, SQLState, SQLTask, SQLTaskData, call_tool

@@ -56,7 +56,7 @@ def main() -> None:
     rows = sft_rows(made.env, made)
     tok = kit.make_tokenizer([str(rows), str(tool_schemas())])
     model = kit.make_model(tok)
-    loss = kit.warm(model, tok, rows, steps=400)
+    kit.warm(model, tok, rows, steps=400)
     with tempfile.TemporaryDirectory() as out:
         trainer = kit.grpo(
             tok,
@@ -81,7 +81,6 @@ def main() -> None:
         generations=8,
         steps=len(logs),
         parameters=sum(p.numel() for p in model.parameters()),
-        warm_up_loss=round(loss, 3),
         tool_calls_per_rollout=round(calls, 2),
         seconds_per_step=round(seconds / len(logs), 3),
         environment_ms_per_step=round(1000 * SPENT[0] / len(logs), 2),

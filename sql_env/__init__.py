@@ -52,7 +52,7 @@ _MODULES = {
     "sources": "load",
     "worlds": "World",
     "paths": "SourceError benchmark_results",
-    "play": "Episode EpisodeEnv RewardConfig Session",
+    "play": "Action Episode EpisodeEnv RewardConfig Session",
     "policies": (
         "ChatPolicy GreedyPolicy OraclePolicy Policy RandomPolicy ScriptedPolicy play_episode"
     ),

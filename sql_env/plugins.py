@@ -34,12 +34,12 @@ _OURS = dict(
     ),
     verdicts=dict(certified="sql_env.proofs:CERTIFIED"),
     provers=dict(equality="sql_env.proofs:prove_on"),
-    baselines=dict(
+    policies=dict(
         random="sql_env.policies.baselines:RandomPolicy",
         greedy="sql_env.policies.baselines:GreedyPolicy",
         oracle="sql_env.policies.baselines:OraclePolicy",
+        nano="sql_env.nano.engine:NanoPolicy",
     ),
-    policies=dict(nano="sql_env.nano.engine:NanoPolicy"),
     models={"nano.json": "sql_env.nano.engine:load_nano"},
     recipes=dict(first="sql_env.nano.training:FIRST", nano="sql_env.nano.training:NANO"),
     actions={},

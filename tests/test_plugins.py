@@ -13,7 +13,7 @@ from sql_env.play.judges import _find_judge, judge_chain
 from sql_env.plugins import find, names
 
 PLUGIN = Path(__file__).parent.parent / "examples" / "plugin"
-TABLE = "name | flag\nAlma | NO"
+TABLE, _COMMAND = "name | flag\nAlma | NO", "evaluate --source harbour --policy peek_first".split()
 
 
 @pytest.fixture
@@ -120,6 +120,11 @@ def test_its_action_is_an_action_like_the_others_and_a_tool_of_models(questions)
         parse_tool_call(dict(name="peek", arguments={}), ACTIONS)
 
 
+def test_its_policy_plays_by_its_name_and_an_action_that_is_not_allowed_is_told(questions, sql_env):
+    played = [sql_env(*_COMMAND, *more)[:2] for more in (["--actions", "peek"], [])]
+    assert [(code, "took 2 actions that are none here" in text) for code, text in played] == [(0, False), (0, True)]
+
+
 def test_trl_offers_it_with_the_schemas_of_transformers(questions, stranger):
     from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
 
@@ -148,11 +153,9 @@ def test_a_server_tells_of_it(questions):
 
 def test_the_core_scans_no_packages_for_what_it_has():
     code = (
-        "import importlib.metadata as m\n"
+        "import importlib.metadata as m; from sql_env import Episode, load\n"
         "def fail(*args, **kw): raise AssertionError('scanned')\n"
-        "m.entry_points = fail\n"
-        "from sql_env import Episode, load\n"
-        "qs = load('bundled'); q = qs[0]\n"
+        "m.entry_points = fail; qs = load('bundled'); q = qs[0]\n"
         "ep = Episode(q, qs.database(q.database_name), verify='robust', actions='search')\n"
         "ep.reset(); ep.step('SEARCH', 'name'); ep.step('ANSWER', '1'); ep.robust\n"
     )

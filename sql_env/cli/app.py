@@ -340,15 +340,18 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
         return sources.load(self.source, self.path, self.split, progress=show_progress, **options)
 
 # %% ../../nbs/cli/01_app.ipynb #8721e39b
-POLICY_NAMES = ", ".join([*KINDS["baselines"], *KINDS["policies"]])  # for the help
+POLICY_NAMES = ", ".join(KINDS["policies"])  # for the help
 
 # %% ../../nbs/cli/01_app.ipynb #e57c4e79
 def _policy_in(folder: str) -> Any:
     "The policy that a folder holds; raises `SourceError` with what each package says that keeps policies in folders."
     reasons = []
     for name in names("policies"):
+        made = find("policies", name)
+        if "folder" not in inspect.signature(made).parameters:
+            continue
         try:
-            return find("policies", name)(folder)
+            return made(folder)
         except (ValueError, OSError) as e:
             reasons.append(f"{name}: {e}")
     why = f" ({'; '.join(reasons)})" if reasons else ""

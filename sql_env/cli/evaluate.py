@@ -343,6 +343,8 @@ def _print_end(
     for result in results:
         if whose := result.blame_text:
             console.print(f"{escape(result.policy)} {whose}")
+        if n := result.error_kinds()["unknown_action"]:
+            console.print(f"{escape(result.policy)} took {n} actions that are none here; --actions allows more")
     for path in logs:
         console.print(f"Log: {escape(str(path))}", soft_wrap=True)
         log = JsonlLog(path)  # one episode at a time, as a log may be larger than memory
@@ -550,8 +552,8 @@ def _evaluate(
 @app.command("evaluate", rich_help_panel="Play and evaluate")
 @_takes_options(
     f"""
-policy  Policy that plays: {POLICY_NAMES} (the first three if nothing is given), the folder of a trained one, or chat,
-        the --model (that if one is given); may be given more than once.
+policy  Policy that plays: {POLICY_NAMES} (the first three if nothing is given), one of an installed package, the folder
+        of a trained one, or chat, the --model (that if one is given); may be given more than once.
 floor   Measure what reward-hacking baselines earn on the same questions.
 out     Folder for the results as a Markdown table and a picture.
 suite   Play all parts of a suite, such as v1: fixed questions, known by their hashes.

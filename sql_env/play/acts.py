@@ -533,7 +533,8 @@ OPTIONS = dict(
     verify=_Option("value", "how answers are graded", JUDGES, more="verdicts"),
     actions=_Option(
         "",
-        f"actions beside the usual four: any of {', '.join(EXTRA_ACTIONS).lower()}, with commas",
+        f"actions beside the usual four: any of {', '.join(EXTRA_ACTIONS).lower()}, "
+        "or of an installed package, with commas",
         {ACTS[verb].tool: ACTS[verb].says for verb in EXTRA_ACTIONS},
         more="actions",
     ),

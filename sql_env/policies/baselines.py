@@ -24,7 +24,7 @@ from ..grading.answers import format_rows
 from ..play.acts import ACTIONS, NEXT_QUESTION, Action, verbs
 from ..play.board import escape_markup, unescape_markup
 from ..play.episode import Observation
-from ..plugins import KINDS, Fields, find, names
+from ..plugins import Fields, find, names
 from ..questions.question_set import Question
 from ..sql.text import parse_cell, quote_identifier
 
@@ -403,8 +403,8 @@ class GreedyPolicy:
 
 # %% ../../nbs/policies/02_baselines.ipynb #named002
 def policy_names() -> list[str]:
-    "The names of the policies that play without being told more: baselines, then those of packages."
-    return [*KINDS["baselines"], *names("policies")]
+    "The names of the policies that play without being told more: those that ship, then those of packages."
+    return names("policies")
 
 # %% ../../nbs/policies/02_baselines.ipynb #named004
 def named_policy(
@@ -414,10 +414,8 @@ def named_policy(
     actions: Iterable[str] = (),  # that are allowed
 ) -> Any:
     "A policy by name, made with what it takes of these; raises `LookupError`."
-    if name not in KINDS["baselines"]:
-        return find("policies", name)()
     given = dict(questions=questions, seed=seed, searches=bool(verbs("found", actions)))
-    made = find("baselines", name)
+    made = find("policies", name)
     return made(**{key: given[key] for key in given.keys() & signature(made).parameters})
 
 # %% ../../nbs/policies/02_baselines.ipynb #ae5b66a5

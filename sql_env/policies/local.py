@@ -30,14 +30,18 @@ from .requests import Completion, RolloutAborted
 
 # %% ../../nbs/policies/05_local.ipynb #db8f88d3
 COMPACT_TEMPLATE = (
+    "{%- macro told() -%}{{ 'Tools: ' }}{%- for t in tools -%}{{ t.function.name }} "
+    "{{ t.function.parameters.properties | list | tojson }}{{ '' if loop.last else ', ' }}"
+    "{%- endfor -%}{%- endmacro -%}"
+    "{%- if tools and messages[0].role != 'system' -%}"
+    "{{ '<|im_start|>system\n' + told() + '<|im_end|>\n' }}{%- endif -%}"
     "{%- for m in messages -%}{{ '<|im_start|>' + m.role + '\n' }}"
     "{%- if m.role == 'assistant' -%}{%- generation -%}{{ m.content or '' }}"
     "{%- for c in m.tool_calls or [] -%}{%- set f = c.function or c -%}{{ f.name + ' ' }}"
     "{{ f.arguments if f.arguments is string else f.arguments | tojson }}{%- endfor -%}"
     "{{ '<|im_end|>' }}{%- endgeneration -%}"
-    "{%- else -%}{{ m.content }}{%- if m.role == 'system' and tools -%}{{ '\nTools: ' }}"
-    "{%- for t in tools -%}{{ t.function.name }} {{ t.function.parameters.properties | list | tojson }}"
-    "{{ '' if loop.last else ', ' }}{%- endfor -%}{%- endif -%}{{ '<|im_end|>' }}{%- endif -%}"
+    "{%- else -%}{{ m.content }}{%- if m.role == 'system' and tools -%}{{ '\n' + told() }}"
+    "{%- endif -%}{{ '<|im_end|>' }}{%- endif -%}"
     "{{ '\n' }}{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\n' }}{%- endif -%}"
 )
