@@ -1,4 +1,4 @@
-"A package of somebody else, with a source, a verdict, an action and a policy: `sql_env` finds them by its entry points."
+"A package of somebody else, with a source, a verdict, an action and a policy, found by its entry points."
 
 from pathlib import Path
 from tempfile import mkdtemp

@@ -344,7 +344,9 @@ def _print_end(
         if whose := result.blame_text:
             console.print(f"{escape(result.policy)} {whose}")
         if n := result.error_kinds()["unknown_action"]:
-            console.print(f"{escape(result.policy)} took {n} actions that are none here; --actions allows more")
+            console.print(
+                f"{escape(result.policy)} took {n} actions that are none here; --actions allows more"
+            )
     for path in logs:
         console.print(f"Log: {escape(str(path))}", soft_wrap=True)
         log = JsonlLog(path)  # one episode at a time, as a log may be larger than memory

@@ -502,7 +502,9 @@ def _differences(a: EvaluationResult, b: EvaluationResult) -> tuple[str, ...]:
         ):
             continue
         label = part if group == "policy_settings" else name
-        texts.append(f"{label} ({str('default' if x is None else x)[:60]}, {str('default' if y is None else y)[:60]})")
+        texts.append(
+            f"{label} ({str('default' if x is None else x)[:60]}, {str('default' if y is None else y)[:60]})"
+        )
     return tuple(texts)
 
 # %% ../../nbs/evaluation/06_results.ipynb #17bd0991
