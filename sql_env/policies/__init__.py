@@ -12,6 +12,6 @@ __getattr__, __dir__ = lazy_names(
         "requests": "Completion ModelError RolloutAborted",
         "chat": "ChatPolicy",
         "endpoint": "Endpoint",
-        "local": "LocalModel",
+        "local": "LocalModel load_weights",
     },
 )
