@@ -153,9 +153,9 @@ def test_a_server_tells_of_it(questions):
 
 def test_the_core_scans_no_packages_for_what_it_has():
     code = (
-        "import importlib.metadata as m; from sql_env import Episode, load\n"
-        "def fail(*args, **kw): raise AssertionError('scanned')\n"
-        "m.entry_points = fail; qs = load('bundled'); q = qs[0]\n"
+        "import importlib.metadata as m\ndef fail(*args, **kw): raise AssertionError('scanned')\n"
+        "m.entry_points = fail\nfrom sql_env import Episode, load\n"
+        "qs = load('bundled'); q = qs[0]\n"
         "ep = Episode(q, qs.database(q.database_name), verify='robust', actions='search')\n"
         "ep.reset(); ep.step('SEARCH', 'name'); ep.step('ANSWER', '1'); ep.robust\n"
     )
