@@ -4,6 +4,7 @@ python benchmarks/real_model.py evaluate benchmarks/lora/small --base FILE.gguf 
 python benchmarks/real_model.py baselines        # policies without a model, on the same questions
 python benchmarks/real_model.py practice play benchmarks/lora/small OUT FILE.gguf  # control: sft
 python benchmarks/real_model.py generation benchmarks/lora/small FILE.gguf  # the same turns, beside TRL's way
+python benchmarks/real_model.py paired           # tests by database between rows of the same questions
 python benchmarks/real_model.py keep LOG ID ...  # episodes of a log, into benchmarks/real_model_episodes.json
 python benchmarks/real_model.py show             # the table, from benchmarks/real_model.json
 
@@ -93,6 +94,59 @@ def baselines(n: int = 60):
             rows.append(_suite_row(result, policy=policy.name, suite=suite))
         name, rate = max(hack_floor(questions).items(), key=lambda found: found[1])
         rows.append(dict(policy="best hack", hack=name, suite=suite, success=round(rate, 4)))
+    OUT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+@app.command()
+def paired():
+    "Compare rows of the same questions as `sql_env compare` does: trainings with the one before, the last with greedy."
+    from sql_env.evaluation import EvaluationResult, compare
+    from sql_env.evaluation import evaluate as play
+    from sql_env.grading.answers import Verdict
+    from sql_env.play import EpisodeEnv
+    from sql_env.policies import GreedyPolicy
+    from sql_env.training.run import suite_questions
+
+    kept = json.loads(OUT.read_text(encoding="utf-8"))
+    correct = {(r["model"], r["suite"]): r["correct"] for r in kept["rows"] if not r["shots"]}
+    correct |= {
+        (r["policy"], r["suite"]): r["correct"] for r in kept["without a model"] if "correct" in r
+    }
+    correct |= {(r["model"], r["suite"]): r["correct"] for r in kept["practice"]["rows"]}
+    names = [t["name"] for t in kept["trainings"]]
+    pairs = [("greedy", names[-1]), *zip(names[::2], names[1::2]), ("sft", "play")]
+    kept["paired"] = rows = []
+    for suite in dict.fromkeys(suite for _, suite in correct):
+        for first, second in pairs:
+            if (second, suite) not in correct:
+                continue
+            strings = correct[first, suite], correct[second, suite]
+            result = play(
+                EpisodeEnv(suite_questions(suite, len(strings[1]))), GreedyPolicy(), progress=False
+            )
+            results = []
+            for name, string in zip((first, second), strings):
+                verdicts = [
+                    {"value": Verdict(x == "1", "match" if x == "1" else "rows")} for x in string
+                ]
+                episodes = [
+                    replace(e, verdicts=v) for e, v in zip(result.episodes, verdicts, strict=True)
+                ]
+                results.append(EvaluationResult(name, episodes))
+            if first == "greedy":  # the strings are in the order of these episodes
+                assert strings[0] == "".join(str(int(e.correct)) for e in result.episodes), suite
+            found = compare(*results)
+            interval = [round(found.low, 4), round(found.high, 4)]
+            row = dict(
+                before=first, after=second, suite=suite, won=len(found.gained), lost=len(found.lost)
+            )
+            rows.append(
+                row
+                | dict(
+                    interval=interval, p=float(f"{found.p_value:.2g}"), databases=found.n_databases
+                )
+            )
+            print(found)
     OUT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 

@@ -226,7 +226,7 @@ def test_a_log_is_shown_as_it_was_played(questions, log):
             page = render_html(episode_view_html(view))
             assert "sx-fail" not in page
             if path.stem == "oracle":
-                assert "names what is missing" in page or "seen in a result" in page
+                assert "names what is missing" in page or "came out of a table" in page
 
 
 def test_a_run_page_tells_abstentions_from_wrong_answers(questions, log):

@@ -407,11 +407,9 @@ def test_a_turn_of_play_has_an_end_of_its_own_and_a_stage_may_play_by_other_rule
     model, tok = Run(short, tmp_path).load_start(short.stages[0])
     trainer = grpo_trainer(short, short.stages[1], model, tok, tmp_path)
     assert trainer.generation_config.max_new_tokens == 7
-    for recipe in RECIPES.values():
-        stage = next((s for s in recipe.stages if s.method == "grpo"), None)
+    for recipe, stage in ((r, s) for r in RECIPES.values() for s in r.stages if s.method == "grpo"):
         name = "max_tokens" if recipe is CLUSTER else "max_new_tokens"
-        if stage is not None:
-            assert _trainer_settings(recipe, stage)["generation_kwargs"] == {name: recipe.turn_tokens}
+        assert _trainer_settings(recipe, stage)["generation_kwargs"] == {name: recipe.turn_tokens}
     stage = replace(TINY.stages[1], env=dict(budget=6))
     trainer = grpo_trainer(TINY, stage, model, tok, tmp_path)
     player = trainer.environment_factories[None]()
@@ -754,7 +752,9 @@ def test_the_command_trains_on_own_questions(monkeypatch, tmp_path):
 
     options = "--source folder --path mydata --model me/mine --lr 2e-6 --max-steps 7 --vllm colocate --budget 10"
     options += " --verify robust --actions search --reward sparse --schema-level full"
-    assert run(*options.split()).exit_code == 0
+    save_question_set(load("bundled").sample(40), tmp_path / "mydata")
+    played = run(*options.split())  # what it says to play next is what it did not learn from
+    assert played.exit_code == 0 and "--source folder --path mydata --split=test" in played.output
     play = dict(budget=10, verify="robust", actions="search", reward="sparse")
     [recipe] = asked
     told = change_recipe(COLAB, "folder:mydata", "me/mine", None, 2e-6, 7, "colocate", schema_level="full", **play)

@@ -48,7 +48,7 @@ def test_a_bad_log_is_left_out_with_a_word(folder, content):
     assert "There is no run" not in run_page_html(reader.runs)
 
 
-def test_lines_that_can_not_be_read_are_left_out_and_counted(folder):
+def test_lines_that_can_not_be_read_are_left_out_and_counted(folder, sql_env):
     log = folder / "greedy.jsonl"
     header, *lines = log.read_text().splitlines()
     lines[2], lines[4] = lines[2][:50], '{"episode": 7}'
@@ -56,6 +56,7 @@ def test_lines_that_can_not_be_read_are_left_out_and_counted(folder):
     reader = read_now(log)
     assert [e.episode_index for e in reader.runs[0].episodes] == [0, 1, 3, 5] and len(reader.runs) == 1
     assert reader.skipped == ["greedy.jsonl: 2 lines can't be read and are left out."]
+    assert reader.skipped[0] in " ".join(sql_env("compare", log, log.with_name("oracle.jsonl"))[2].split())
 
 
 def test_half_of_a_surrogate_pair_and_bytes_of_another_encoding_do_no_harm(folder, tmp_path):

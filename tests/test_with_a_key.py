@@ -462,10 +462,9 @@ def test_cost_and_time_are_estimated_before_the_run(sql_env, server):
     code, out, err = sql_env(*args)
     assert code == 0 and "the tools are seen, a call is read; usage is told" in err
     assert "\n10 episodes, about " in err and "dollars" in err and "guess" in err
-    args[args.index("-n") + 1] = 20
-    code, _, err = sql_env(*args, "--max-cost", 3)
+    code, out, err = sql_env(*args, "-n", 20, "--max-cost", 3)
     assert code == 1 and "10 episodes, about 2,000 tokens in and 200 out, 2.20 dollars" in err
-    assert "as the episodes so far" in err and "max_cost 3 ends it after" not in err
+    assert "as the episodes so far" in err and "max_cost 3 ends it after" not in err and "With a higher cap the" in out
     assert "as the episodes" not in sql_env(*args, "--json", "--max-cost", 3)[2]
 
 

@@ -308,7 +308,7 @@ def _meaning_lines(results: list["EvaluationResult"], floor: dict[str, float]) -
     lines = [f"interval: 19 of 20 hold the rate on other databases like these{few}"]
     if n == 1:
         lines = ["interval: of questions on this one database; one says nothing about others"]
-    lines.append("grounded: the answer was seen in a result, right or wrong")
+    lines.append("grounded: the answer came out of a table, right or wrong")
     if any(e.robust is not None for e in done):
         lines.append(
             "robust: the query is right on changed copies of the database too, not by luck"
@@ -327,7 +327,7 @@ def _next_line(logs: list[Path], questions: SourceOptions) -> str:
     names = ("source", "path", "split", "level", "worlds_seed") * (questions.source != "bundled")
     given = {name: x for name in names if (x := getattr(questions, name)) not in (None, 0)}
     words = [w for name, x in given.items() for w in (f"--{name.replace('_', '-')}", str(x))]
-    return f"next: {shlex.join(['sql_env', 'view', *map(str, logs), *words])}"
+    return f"next: {shlex.join(['sql_env', 'view', *map(str, dict.fromkeys(logs)), *words])}"
 
 # %% ../../nbs/cli/03_evaluate.ipynb #d5b27d32
 def _print_end(
@@ -359,11 +359,13 @@ def _print_end(
         console.print(f"[red]Stopped:[/] {escape(reason)}")
     if (reason or is_crashed) and logs:
         command = shlex.join(["sql_env", *sys.argv[1:]])
-        console.print("The same command goes on, and plays crashed episodes again:")
+        start = "With a higher cap the" if re.search("max_cost|max_tokens", reason) else "The"
+        again = ", and plays crashed episodes again" * is_crashed
+        console.print(f"{start} same command goes on{again}:")
         console.print(f"  {escape(command)}", soft_wrap=True)
     if reason == "interrupted":
         return 130
-    return int(bool(reason) or is_crashed or not all(r.n_completed for r in results))
+    return int(bool(reason) or is_crashed)
 
 # %% ../../nbs/cli/03_evaluate.ipynb #faaeb8d1
 _PLAYERS = "sql_env players"  # name of the threads that ask a model's server
@@ -663,7 +665,7 @@ def _load_runs(paths: Sequence[Path]) -> list["EvaluationResult"]:
         reader.update()
         if not path.is_dir() and not reader.logs:
             load_result(path)  # says why not
-        for sentence in reader.skipped if path.is_dir() else ():
+        for sentence in reader.skipped:
             _print_text(f"Left out: {sentence}", file=sys.stderr)
         for run, log in zip(reader.runs, reader.logs):
             name = run.about.get("policy", run.name)

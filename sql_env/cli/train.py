@@ -609,6 +609,7 @@ def _train_command(
     On your own questions, in ten minutes: `sql_env train small --source folder --path mydata --minutes 10 --epochs 4`
     """
     with needs_extra("train"):
+        from sql_env import sources
         from sql_env.training.recipes import change_recipe, scale_recipe
         from sql_env.training.run import (
             RECIPES,
@@ -646,6 +647,8 @@ def _train_command(
         how = "--policy" if made.mark else "--model"
         words = ["sql_env", "evaluate", how, str(trained.model_path(names[-1]))]
         words += ["--source", source] * bool(source) + ["--path", str(path)] * bool(path)
+        splits = {q.split for q in sources.load(source, path)} - {"", "train"} if source else ()
+        words += [f"--split={split}" for split in sorted(splits)[:1]]  # what was not learned from
         Console().print(f"next: {shlex.join(words)}", soft_wrap=True)
     if push:
         url = push_to_hub(trained, names[-1], push)

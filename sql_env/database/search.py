@@ -227,7 +227,8 @@ class SearchIndex:
         self.tables, self.comments = tables, comments
         self.passages = [p for name, text in documents.items() for p in _split_passages(name, text)]
         self.pid, self._lock = os.getpid(), Lock()
-        rows = [*map(self._table_entry, tables), *map(self._passage_entry, self.passages)]
+        passages = [(p.title, p.text, "", "") for p in self.passages]
+        rows = [*map(self._table_entry, tables), *passages]
         self.is_small = len(rows) < _FEW
         self.con = _with_own_memory(partial(_entries, rows + _filler(rows)))
         self._terms = {term for (term,) in self.con.execute("SELECT term FROM term")}
@@ -302,9 +303,6 @@ class SearchIndex:
             " ".join(_split_words(name)) for name in (table.name, *[c.name for c in table.columns])
         ]
         return names[0], "; ".join(said), "; ".join(described), " ".join(names[1:])
-
-    def _passage_entry(self, passage: _Passage) -> tuple[str, ...]:
-        return passage.title, passage.text, "", ""
 
     def _line(self, table: TableInfo, snippet: str) -> str:
         "A table with its columns, its comments, and the descriptions that fit."

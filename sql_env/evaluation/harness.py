@@ -471,10 +471,15 @@ def evaluate(
     robust: bool = True,  # judge right answers on variants too; what is judged for the reward always is
     shard: tuple[int, int] | None = None,  # (i, n): the i-th of n parts of the run, from 1
     epochs: int = 1,  # times that each episode is played, with other seeds; see `pass_rates`
-    **limits: Any,  # of `_RunLimits`: fail_on_error, max_cost, max_tokens, max_seconds
+    fail_on_error: float
+    | None = None,  # ends when so many episodes crashed: a number, or below 1 a share of all
+    max_cost: float | None = None,  # ends before it costs more dollars, by the policy's price
+    max_tokens: int | None = None,  # ends before more tokens are used, in and out
+    max_seconds: float | None = None,  # after which no episode begins
 ) -> EvaluationResult:
     "Play a policy; raises `ValueError` or what its `probe` raises if it can't begin, `RunStopped` if it ends early."
-    env, caps = _as_env(env, policy, batch), _RunLimits(**limits)
+    env = _as_env(env, policy, batch)
+    caps = _RunLimits(fail_on_error, max_cost, max_tokens, max_seconds)
     caps.check_price(policy)
     plan = _repeat(plan_episodes(env, n_episodes, seed), epochs, seed)
     name = getattr(policy, "name", type(policy).__name__)

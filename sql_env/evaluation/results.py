@@ -240,7 +240,7 @@ class EvaluationResult:
 
     @property
     def grounded_rate(self) -> float:
-        "Share of episodes whose answer was seen in a result, right or wrong."
+        "Share of episodes whose answer came out of a table, right or wrong."
         return _mean(e.grounded for e in self.completed)
 
     @property

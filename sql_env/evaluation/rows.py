@@ -118,7 +118,7 @@ class EpisodeResult:
     steps: int = 0
     error: str | None = None  # of a crash: type and message
     blame: str | None = None  # whose fault it is that the answer is not right, one of `BLAMES`
-    grounded: bool = False  # the answer was seen in a result
+    grounded: bool = False  # the answer came out of a table
     error_kinds: tuple[str, ...] = ()  # of refused actions
     database: str = ""  # its name
     difficulty: str = ""

@@ -450,7 +450,7 @@ def _readings(
         is_seen = {v.strip() for row in last for v in row if isinstance(v, str)}.__contains__
     if doubt := _find_doubt(answer, is_seen, about, columns, n_rows):
         raise UnreadableAnswerError(doubt)
-    return _iter_readings(answer, columns, n_rows)
+    return _iter_readings(answer, columns, n_rows, is_seen)
 
 # %% ../../nbs/grading/03_answers.ipynb #58144cb9
 def verify(

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import product, zip_longest
+from itertools import chain, islice, product, repeat, zip_longest
 from typing import Any, NamedTuple
 
 import apsw
@@ -25,7 +25,7 @@ from ..database.database import Database
 from ..database.guards import Limits, QueryError, connect_readonly
 from ..database.writing import Change, WritableCopy
 from .answers import Verdict
-from .variants.robust import ROBUST_REASONS
+from .variants.robust import ROBUST_REASONS, _pair_variants
 from sql_env.grading.variants.selection import (
     _DatabaseState,
     _LatestBySize,
@@ -83,7 +83,7 @@ class TaskSchema:
             table = info.name.lower()
             found = []
             for i, column in enumerate(info.columns):
-                target = _unquoted(column.references.rpartition(".")[0]).lower()
+                target = column.references.rpartition(".")[0].strip('"`[]').lower()
                 if not target and not column.primary_key and columns[table][i] != "id":
                     same = [t for t in generated if t != table and primary[t] == columns[table][i]]
                     target = same[0] if len(same) == 1 else ""  # not declared, but of its name
@@ -93,10 +93,6 @@ class TaskSchema:
         keys = {*primary.values()}
         keys |= {columns[t][r.column] for t, refs in references.items() for r in refs}
         return cls(columns, generated, references, last, primary, frozenset(keys))
-
-# %% ../../nbs/grading/05_changes.ipynb #53a9af8b
-def _unquoted(name: str) -> str:
-    return name.strip('"`[]')
 
 # %% ../../nbs/grading/05_changes.ipynb #87d7f5f9
 def _open_tables(q: Question, schema: TaskSchema) -> frozenset[str]:
@@ -427,14 +423,14 @@ def _after_statements(image: bytes, statements: Iterable[str]) -> bytes:
     return con.serialize("main")
 
 # %% ../../nbs/grading/05_changes.ipynb #6c836abc
-def _read_parts(q: Question) -> list[str]:
-    "The queries for the rows that gold changes, none twice."
+def _read_parts(statements: Iterable[str], tables: Sequence[str] = ()) -> list[str]:
+    "The queries for the rows that statements change, none twice; all rows of some tables if there are none."
     parts = []
-    for sql in q.gold_statements:
+    for sql in statements:
         with suppress(Exception):  # the parser may fail in any way on text that SQLite takes
             parts.append(read_part(sql))
     found = [sql for sql in dict.fromkeys(parts) if sql]
-    return found or [f'SELECT * FROM "{table}"' for table in q.writes]
+    return found or [f'SELECT * FROM "{table}"' for table in tables]
 
 # %% ../../nbs/grading/05_changes.ipynb #2ad3188a
 def _start_states(q: Question, database: Database, k: int = 15, seed: int = 0) -> _StartStates:
@@ -448,6 +444,7 @@ def _start_states(q: Question, database: Database, k: int = 15, seed: int = 0) -
 
 # %% ../../nbs/grading/05_changes.ipynb #a1b2c3d4
 _CHANGED = 6  # states in which rows fail one condition
+_MOST_PAIRS = 9  # of a statement of gold and one of the agent
 _MOST_USERS = 20  # rows that refer to new ones and are referred to themselves
 # keys of new rows: behind all others, and before them
 _ENDS = ("NULL", "(SELECT min(rowid) - 1 FROM {})")
@@ -571,11 +568,41 @@ def _names_as_many(con: apsw.Connection, named: Mapping[str, int]) -> bool:
         for sql, n in named.items()
     )
 
+# %% ../../nbs/grading/05_changes.ipynb #5a1e90c7
+_State = tuple[
+    bytes, GoldChanges, set[str]
+]  # contents, what gold changes there, which conditions a row fails alone
+
+
+def _run_gold_on(
+    made: Iterable[tuple[bytes, set[str]]],
+    q: Question,
+    database: Database,
+    schema: TaskSchema,
+    named: Mapping[str, int],  # queries of names and how many rows each must find
+) -> tuple[list[_State], list[_State]]:  # those that gold changes, and the others
+    "Contents with what gold does there, without those that it can't run on."
+    states: list[_State] = []
+    idle: list[_State] = []
+    triggers = _trigger_texts(database)
+    with database.writer(q.writes, Limits.gold()) as copy:
+        for image, seen in made:
+            image = _after_statements(image, triggers) if triggers else image
+            copy.load(image)
+            try:
+                if any(n != len(copy.query(sql).rows) for sql, n in named.items()):
+                    continue
+                gold = GoldChanges.run(copy, q, schema)
+            except QueryError:  # a CHECK or a reference forbids it there
+                continue
+            (states if gold.changes else idle).append((image, gold, seen))
+    return states, idle
+
 # %% ../../nbs/grading/05_changes.ipynb #65ea530c
 @_untimed
 def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartStates:
     "Contents made for each statement, and some of them with values beside the texts that gold names."
-    parts, triggers = _read_parts(q), _trigger_texts(database)
+    parts = _read_parts(q.gold_statements, q.writes)
     each = max(_LEAST_ROWS, math.ceil(k / len(parts)))
     all_variants = [variants_for(database.path, sql, each, seed) for sql in parts]
     turns = zip_longest(*(variants.images for variants in all_variants))
@@ -595,19 +622,7 @@ def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartSt
     found = [*{(c.meets, c.fails): c for c in reversed(found)}.values()]
     made = [_witness(image, found, schema, named) for image in images[:_CHANGED]]
     made += [(image, set()) for image in images[_CHANGED:]]
-    states: list[tuple[bytes, GoldChanges, set[str]]] = []
-    idle: list[tuple[bytes, GoldChanges, set[str]]] = []
-    with database.writer(q.writes, Limits.gold()) as copy:
-        for image, seen in made:
-            image = _after_statements(image, triggers) if triggers else image
-            copy.load(image)
-            try:
-                if any(n != len(copy.query(sql).rows) for sql, n in named.items()):
-                    continue
-                gold = GoldChanges.run(copy, q, schema)
-            except QueryError:  # a CHECK or a reference forbids it there
-                continue
-            (states if gold.changes else idle).append((image, gold, seen))
+    states, idle = _run_gold_on(made, q, database, schema, named)
     if not states:
         why = next((v.why_none for v in all_variants if v.why_none), "Gold changes nothing there.")
         return _StartStates((), (), why)
@@ -665,6 +680,20 @@ def _names_the_same(q: Question, batches: Iterable[str]) -> bool:
     left = own - {v for v, _ in part} | gold - {g for _, g in part}
     return bool(own) and all(_stands_in(v.strip("%"), text) for v in left)
 
+# %% ../../nbs/grading/05_changes.ipynb #5a1e90c8
+def _pair_states(q: Question, database: Database, batches: Iterable[str]) -> Iterator[_State]:
+    "Contents with rows on either side of what an agent's statements ask for and gold's don't, and the other way round."
+    statements = [sql for batch in batches for sql in split_statements(batch)]
+    pairs = product(_read_parts(q.gold_statements), _read_parts(statements))
+    images = [
+        (image, set[str]())
+        for gold, sql in islice(pairs, _MOST_PAIRS)
+        for image in _pair_variants(database.path, gold, sql).images
+    ]
+    named = {} if q.states_rule else _named_rows(q, database)
+    for states in _run_gold_on(images, q, database, TaskSchema.read(database), named):
+        yield from states
+
 # %% ../../nbs/grading/05_changes.ipynb #378ea34f
 def judge_replay(
     q: Question,
@@ -685,7 +714,9 @@ def judge_replay(
         return Verdict(False, "no_variants", states.why_none)
     verdict, kept = Verdict(True, "match"), q.invariants if q.policy else ()
     with database.writer(q.writes) as copy:
-        for number, (image, gold) in enumerate(zip(states.images, states.golds), 1):
+        made = zip(states.images, states.golds, repeat(set[str]()))
+        found = chain(made, _pair_states(q, database, batches))
+        for number, (image, gold, _) in enumerate(found, 1):
             copy.load(image)
             before = [copy.query(sql).rows for sql in kept]
             try:

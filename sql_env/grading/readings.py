@@ -315,9 +315,19 @@ def _drop_header(
     return text
 
 # %% ../../nbs/grading/02_readings.ipynb #0ebdfc0c
-def _without_own_header(rows: list[tuple]) -> list[tuple]:
-    "Rows without a first one of words above a column of numbers; the rows themselves if there is none."
-    if len(rows) < 2 or not all(isinstance(cell, str) for cell in rows[0]):
+_COLUMN_NAME = re.compile(
+    r"(?!(?:none|n/?a|nil|null|nan|unknown|missing|nothing|empty)\s*$|more than|less than|at least|at most).*[^\W\d]",
+    re.I,
+)
+
+
+def _without_own_header(
+    rows: list[tuple],
+    is_seen: Callable[[str], bool],  # whether a text was a value of a result, and so is no name
+) -> list[tuple]:
+    "Rows without a first one of names above a column of numbers; the rows themselves if there is none."
+    names = rows[0] if len(rows) > 1 else (0,)
+    if not all(isinstance(n, str) and _COLUMN_NAME.match(n) and not is_seen(n) for n in names):
         return rows
     for cell, *below in zip(*rows):
         if _parse_number(BareText(cell)) is None and all(map(_parse_number, below)):
@@ -333,7 +343,8 @@ _BULLET = re.compile(r"\s*(?:[-*•]|(\d{1,6})[.)])\s+(\S.*)")
 _HEDGE = re.compile(
     r"\b(?:or|maybe|perhaps|possibly|probably|likely|might|may|could|would|actually|instead|alternative\w*|however|but"
     r"|unless|if|not|no|never|neither|nor|wrong|mistake|correction|unsure|though|although|assuming|either|wait|about"
-    r"|approximately|around|roughly|nearly|almost|except|other|candidates?)\b|n['’]t\b|\?",
+    r"|approximately|around|roughly|nearly|almost|except|other|candidates?|apart|minus|opposite|guess\w*)\b"
+    r"|n['’]t\b|\?|^(?:more|less|fewer) than\b|^at (?:least|most)\b",
     re.I,
 )
 _DIGITS = re.compile(r"\d[\d.,\u00a0\u2009\u202f]*")
@@ -435,7 +446,8 @@ _ANSWER_SENTENCE = re.compile(
 # %% ../../nbs/grading/02_readings.ipynb #e0200ba8
 def _drop_lead(text: str) -> str:
     "Without what leads up to an answer."
-    if match := _PREFIX.match(text) or _HEADING.match(text):
+    match = _PREFIX.match(text) or _HEADING.match(text)
+    if match and not _HEDGE.search(match[0]):
         return text[match.end() :]
     if match := _LEADING_LINE.match(text):
         is_small = all(len(number) < 3 for number in _numbers(match[1]))
@@ -603,10 +615,12 @@ def _checked_text(text: Any) -> str:
     return text
 
 # %% ../../nbs/grading/02_readings.ipynb #6596e417
-def _variants(rows: list[tuple], readings: list[list[tuple]]) -> Iterator[list[tuple]]:
+def _variants(
+    rows: list[tuple], readings: list[list[tuple]], is_seen: Callable[[str], bool]
+) -> Iterator[list[tuple]]:
     "Some rows, also without a header of the agent's own, which no list has, and each with plain values."
     is_list = [next(zip(*rows), ())] in readings
-    own = rows if is_list else _without_own_header(rows)
+    own = rows if is_list else _without_own_header(rows, is_seen)
     for some in (rows,) if own is rows else (rows, own):
         yield some
         plain = [tuple(map(_plain_value, row)) for row in some]
@@ -614,29 +628,33 @@ def _variants(rows: list[tuple], readings: list[list[tuple]]) -> Iterator[list[t
             yield plain
 
 # %% ../../nbs/grading/02_readings.ipynb #4176809c
-def _forms(text: str, columns: Sequence[str] = (), n_rows: int | None = None) -> Iterator[str]:
-    "A text as it stands and as it is undressed, and without the names of the columns of the last result."
+def _forms(
+    text: str, columns: Sequence[str] = (), n_rows: int | None = None
+) -> Iterator[tuple[str, bool]]:
+    """A text as it stands and as it is undressed, and without the names of the columns of the last result; and whether
+    a header is gone."""
     bodies: list[str] = []
     for form in (text, *_undressed_texts(text)):
-        yield form
+        yield form, _table_rows(form) is not None
         body = _drop_header(form, columns, n_rows).strip()
         if body != form and body not in bodies:
             bodies.append(body)
-            yield body
-            yield from _undressed_texts(body)
+            yield from ((inner, True) for inner in (body, *_undressed_texts(body)))
 
 # %% ../../nbs/grading/02_readings.ipynb #023bb985
 def _iter_readings(
     text: str,
     columns: Sequence[str] = (),  # names of the columns of the agent's last result
     n_rows: int | None = None,  # of the last result
+    is_seen: Callable[[str], bool] | None = None,  # whether a text was a value of a result
 ) -> Iterator[list[tuple]]:
     "The fair readings of an answer, each a list of rows; raises `UnreadableAnswerError`."
     text = _checked_text(text)
-    for form in _forms(text, columns, n_rows):
+    for form, is_named in _forms(text, columns, n_rows):
+        is_value = (lambda cell: True) if is_named else is_seen or {}.__contains__
         readings = [*_plain_readings(form, columns), *_special_readings(form, columns)]
         for rows in readings:
-            yield from _variants(rows, readings)
+            yield from _variants(rows, readings, is_value)
 
 # %% ../../nbs/grading/02_readings.ipynb #39214dc1
 def parse_answer(text: str) -> list[list[tuple]]:
@@ -789,7 +807,7 @@ def _find_doubt(
     """Why an answer can't be read as one value or one table beyond doubt, and what to send instead; empty if it can.
     Raises `UnreadableAnswerError` for what can be no answer at all."""
     doubts, doubt = _Doubts(is_seen, " ".join(filter(None, (about, *columns)))), ""
-    for form in _forms(_checked_text(text), columns, n_rows):
+    for form, _ in _forms(_checked_text(text), columns, n_rows):
         said = doubts.form(form)
         if not said:
             return ""

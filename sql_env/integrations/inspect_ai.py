@@ -203,7 +203,7 @@ def _verdict_scorer(name: str, metric: Metric) -> Callable[[], Scorer]:
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #230cfc3b
 correct_scorer = _verdict_scorer("correct", accuracy())  # execution accuracy
 robust_scorer = _verdict_scorer("robust", accuracy())  # test-suite accuracy
-grounded_scorer = _verdict_scorer("grounded", accuracy())  # seen in a result, right or wrong
+grounded_scorer = _verdict_scorer("grounded", accuracy())  # out of a table, right or wrong
 question_match_scorer = _verdict_scorer("question_match", mean())  # of a conversation
 reward_scorer = _verdict_scorer("reward", mean())  # by the settings `reward` and `verify`
 

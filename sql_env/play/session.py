@@ -475,7 +475,7 @@ class SessionVerdict(NamedTuple):
     "What became of an episode; for trainers and reports, never for the agent."
 
     correct: bool  # on this database: execution accuracy
-    grounded: bool  # every value of the answer was seen in a result
+    grounded: bool  # every value of the answer came out of a table
     robust: bool | None  # on variants too; None if that can't be judged, or was not asked for
     reward: float  # of all actions; of an unfinished episode without credit for progress
     reason: str

@@ -64,7 +64,7 @@ def _token_counts(usage: Any, *places: str) -> dict[str, float]:
         found = usage
         for part in place.split("."):
             found = (found or {}).get(part)
-        counts[name] = float(str(found)) if re.fullmatch(r"\d+(\.\d+)?", str(found)) else 0
+        counts[name] = float(str(found)) if re.fullmatch(r"\d{1,15}(\.\d+)?", str(found)) else 0
     return {name: n for name, n in counts.items() if n or name != "reasoning_tokens"}
 
 # %% ../../nbs/policies/04_endpoint.ipynb #dc33baf9

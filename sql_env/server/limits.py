@@ -33,11 +33,6 @@ with needs_extra("server"):
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
     from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol
 
-# %% ../../nbs/server/04_limits.ipynb #f4390293
-def _host_name(netloc: str) -> str:
-    "A host without its port, in small letters."
-    return (urlsplit(f"//{netloc}").hostname or "").rstrip(".")
-
 # %% ../../nbs/server/04_limits.ipynb #f90f5a02
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -70,7 +65,8 @@ class _Names:
     def refusal(self, host: str, origin: str) -> str:
         "Why a request with these headers is refused, '' if it is not."
         try:
-            name, site = _host_name(host), urlsplit(origin).netloc
+            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+            site = urlsplit(origin).netloc
         except ValueError:
             return "The Host or Origin of the request can't be read."
         if not self._has(name):

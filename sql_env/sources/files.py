@@ -248,6 +248,8 @@ def _folder_reader(
         if len(only) == 1:
             usual["database_name"] = only[0]
         fields = usual | _question_fields(given)
+        if type(fields["question_id"]) is int:
+            fields["question_id"] = str(fields["question_id"])
         if only and "database_name" not in fields:
             names = ", ".join(only[:5]) + (", ..." if len(only) > 5 else "")
             raise ValueError(f"field 'database' is missing: which of {names}")

@@ -72,7 +72,7 @@ class Outcome:
     verdict: Verdict
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)  # of other judges, by their names
     answer: Sequence[tuple] | None = None  # rows of the answer, as it was read
-    grounded: bool = False  # the answer was seen in a result
+    grounded: bool = False  # the answer came out of a table
     query: str = ""  # the last one that ran
     gold_sql: str = ""  # empty if the question is not known
     gold: Sequence[tuple] = ()  # typed rows; empty if they are not known
@@ -364,8 +364,8 @@ def _verdict_text(outcome: Outcome) -> str:
     if verdict.reason == "abstained":
         return "The database can't answer the question, and the reason names what is missing."
     if outcome.grounded:
-        return "Its values were seen in a result."
-    return "Its values were in no result of this episode."
+        return "Its values came out of a table."
+    return "Its values came out of no table in this episode."
 
 # %% ../../nbs/view/02_episode.ipynb #54d16395
 _REASONS = VERDICT_REASONS | ROBUST_REASONS

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..evaluation.logs import SPLIT, parse_line, run_difference, takes_place
+from ..evaluation.logs import SPLIT, _check_format, parse_line, run_difference, takes_place
 from ..evaluation.results import EvaluationResult
 from ..evaluation.rows import EpisodeResult, Trajectory, reprice
 from ..plugins import Fields
@@ -65,6 +65,11 @@ class JsonlLog:
             return f"is not a log of sql_env evaluate{'; see it with: inspect view' * of_inspect}."
         if self._other:
             return f"holds several runs ({self._other}); {SPLIT}."
+        if self.headers:
+            try:
+                _check_format(self.headers[0], "")
+            except ValueError as e:
+                return f"{e}.".lstrip()
         if not self._results:
             return "holds no episode yet."
         return ""
@@ -107,6 +112,8 @@ class JsonlLog:
                 self._other = self._other or run_difference(self.headers[0], values)
             elif self.headers:
                 result = Trajectory.from_dict(values).episode
+                if type(result.episode_index) is not int:
+                    raise TypeError("an index is a whole number")
                 place = self._place_of.setdefault(result.episode_index, len(self._results))
                 if place == len(self._results) or takes_place(self._results[place], result):
                     self._results[place : place + 1] = [result]

@@ -267,7 +267,8 @@ def _edge_days(literal: str) -> list[str]:
     "Days at the edges of what a literal such as 2024, '2024-03-%' or '2024-03-01' names."
     m = _LITERAL_DATE.match(literal)
     if not m:
-        return []
+        decade = re.match(r"\d{3}(?!\d)", literal)
+        return [f"{int(decade[0]) + 1}0-01-01"] if decade else []
     year, month, day = int(m[1]), m[2] or "01", m[3] or "01"
     last_month, last_day = m[2] or "12", m[3] or "28"
     days = [

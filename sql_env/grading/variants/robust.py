@@ -10,6 +10,7 @@ __all__ = ['ROBUST_REASONS', 'NOT_JUDGED', 'judge_evidence', 'find_evidence', 'v
 # %% ../../../nbs/grading/variants/08_robust.ipynb #66821246
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from pathlib import Path
@@ -56,7 +57,7 @@ from sql_env.grading.variants.selection import (
 )
 from .shapes import MAX_SAMPLE_ROWS, _is_id, _is_label
 from ...questions.question_set import Question
-from ...sql.text import Result, has_order_by, unquote
+from ...sql.text import Result, has_order_by, quote_identifier, unquote
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #c01a3d1f
 _NAME = r"(?:\w+\.)?([\w\"`\[\]]+)\s*"
@@ -123,11 +124,15 @@ class _PairMaker:
         self.task = task._replace(plan=plan)
         self.columns = frozenset(name for s in plan.shapes for name in s.lower_columns)
         self.values: dict[str, list] = {}  # one of each column that is no key and not joined
+        self.spare: list[tuple[str, str]] = []  # tables and columns of them that gold does not name
+        words = {*re.findall(r"\w+", gold_sql.lower())}
         joined = {name for pair in plan.joined for name in pair}
         for shape in plan.shapes:
             for i, name in enumerate(shape.lower_columns):
                 if name not in joined and i not in shape.single_keys | shape.referencing:
                     self.values.setdefault(name, []).extend(shape.column_data[i][1][:1])
+                    is_free = name not in words | shape.determined and i not in shape.natural_keys
+                    self.spare += [(shape.name, name)] * is_free
         self.sampler = RowSampler(generator, plan)
         _fill_base(generator.scratch, self.sampler, Random(gold_sql))
 
@@ -145,6 +150,8 @@ class _PairMaker:
             shared = [value for name in pair for value in self.values.get(name, ())][:1]
             for name in {*pair} & self.values.keys():
                 constants.setdefault(name, []).extend(shared)
+        own = column_constants([sql], self.columns)
+        fixed = [(*at, v) for at in self.spare for v in dict.fromkeys(own.get(at[1], ()))]
         sampler = self.sampler.beside(constants, counts)
         found: list[tuple[bytes, tuple[list, tuple | None]]] = []
         ticks = 0
@@ -152,6 +159,13 @@ class _PairMaker:
             mode = GROUPED if counts and n % 4 == 1 else _PAIR_CYCLE[n % 5]
             rng = Random(f"{n}:{self.gold_sql}\0{sql}")
             _make_instance(self.generator, sampler, mode, rng, repeats=n % 2 == 1)
+            if (
+                fixed and n % 2
+            ):  # a column that only the other query asks about has one value, or none
+                table, column, value = fixed[n // 2 % len(fixed)]
+                with suppress(apsw.Error):
+                    set_all = f"UPDATE {quote_identifier(table)} SET {quote_identifier(column)} = ?"
+                    scratch.con.execute(set_all, (value,))
             rows = _trusted_rows(self.generator, self.task, scratch)
             ticks += scratch.ticks
             if rows and any(value not in (None, 0, "") for row in rows for value in row):

@@ -348,14 +348,10 @@ def build_variants(
         why_none=why_none,
     )
 
-# %% ../../../nbs/grading/variants/07_selection.ipynb #f144d9e5
-def _rows_to_json(rows: Iterable[tuple]) -> list[list]:
-    return [[value_to_json(value) for value in row] for row in rows]
-
 # %% ../../../nbs/grading/variants/07_selection.ipynb #7bdd9514
 def _pack_variants(v: Variants) -> bytes:
     "Variants as compressed bytes: a line of JSON, then the images."
-    golds = [[_rows_to_json(rows), ranks] for rows, ranks in v.golds]
+    golds = [[[[*map(value_to_json, row)] for row in rows], ranks] for rows, ranks in v.golds]
     sizes = [len(image) for image in v.images]
     head = dict(
         sql=v.sql,
@@ -366,10 +362,6 @@ def _pack_variants(v: Variants) -> bytes:
         why_none=v.why_none,
     )
     return zlib.compress(b"\n".join([json.dumps(head).encode(), b"".join(v.images)]), 1)
-
-# %% ../../../nbs/grading/variants/07_selection.ipynb #70ce3799
-def _rows_from_json(rows: Iterable[list]) -> list[tuple]:
-    return [tuple([value_from_json(value) for value in row]) for row in rows]
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #a4fe9994
 def _unpack_variants(data: bytes) -> Variants:
@@ -382,7 +374,8 @@ def _unpack_variants(data: bytes) -> Variants:
         start += size
     golds = []
     for rows, ranks in head["golds"]:
-        golds.append((_rows_from_json(rows), None if ranks is None else tuple(ranks)))
+        found = [tuple(map(value_from_json, row)) for row in rows]
+        golds.append((found, None if ranks is None else tuple(ranks)))
     return Variants(
         sql=head["sql"],
         images=tuple(images),
