@@ -124,15 +124,28 @@ class _PairMaker:
         self.task = task._replace(plan=plan)
         self.columns = frozenset(name for s in plan.shapes for name in s.lower_columns)
         self.values: dict[str, list] = {}  # one of each column that is no key and not joined
-        self.spare: list[tuple[str, str]] = []  # tables and columns of them that gold does not name
+        self.spare: list[
+            tuple[str, str]
+        ] = []  # columns that gold does not name, and what fills them
         words = {*re.findall(r"\w+", gold_sql.lower())}
         joined = {name for pair in plan.joined for name in pair}
         for shape in plan.shapes:
+            parents = {key.columns: key for key in shape.foreign_keys if key.parent_columns}
+            keys = shape.single_keys | {*shape.natural_keys}
             for i, name in enumerate(shape.lower_columns):
                 if name not in joined and i not in shape.single_keys | shape.referencing:
                     self.values.setdefault(name, []).extend(shape.column_data[i][1][:1])
-                    is_free = name not in words | shape.determined and i not in shape.natural_keys
-                    self.spare += [(shape.name, name)] * is_free
+                if name in joined | words | shape.determined or i in keys:
+                    continue
+                fill = f"UPDATE {quote_identifier(shape.name)} SET {quote_identifier(name)} = ?1"
+                if key := parents.get((i,)):
+                    fill += (
+                        f" WHERE ?1 IS NULL OR ?1 IN (SELECT {quote_identifier(key.parent_columns[0])}"
+                        f" FROM {quote_identifier(key.parent)})"
+                    )
+                elif i in shape.referencing:
+                    continue
+                self.spare.append((name, fill))
         self.sampler = RowSampler(generator, plan)
         _fill_base(generator.scratch, self.sampler, Random(gold_sql))
 
@@ -151,7 +164,7 @@ class _PairMaker:
             for name in {*pair} & self.values.keys():
                 constants.setdefault(name, []).extend(shared)
         own = column_constants([sql], self.columns)
-        fixed = [(*at, v) for at in self.spare for v in dict.fromkeys(own.get(at[1], ()))]
+        fills = [(sql, v) for name, sql in self.spare for v in dict.fromkeys(own.get(name, ()))]
         sampler = self.sampler.beside(constants, counts)
         found: list[tuple[bytes, tuple[list, tuple | None]]] = []
         ticks = 0
@@ -159,13 +172,10 @@ class _PairMaker:
             mode = GROUPED if counts and n % 4 == 1 else _PAIR_CYCLE[n % 5]
             rng = Random(f"{n}:{self.gold_sql}\0{sql}")
             _make_instance(self.generator, sampler, mode, rng, repeats=n % 2 == 1)
-            if (
-                fixed and n % 2
-            ):  # a column that only the other query asks about has one value, or none
-                table, column, value = fixed[n // 2 % len(fixed)]
+            if fills and n % 2:  # a column that the other query alone asks about has one value
+                fill, value = fills[n // 2 % len(fills)]
                 with suppress(apsw.Error):
-                    set_all = f"UPDATE {quote_identifier(table)} SET {quote_identifier(column)} = ?"
-                    scratch.con.execute(set_all, (value,))
+                    scratch.con.execute(fill, (value,))
             rows = _trusted_rows(self.generator, self.task, scratch)
             ticks += scratch.ticks
             if rows and any(value not in (None, 0, "") for row in rows for value in row):
