@@ -124,9 +124,8 @@ class _PairMaker:
         self.task = task._replace(plan=plan)
         self.columns = frozenset(name for s in plan.shapes for name in s.lower_columns)
         self.values: dict[str, list] = {}  # one of each column that is no key and not joined
-        self.spare: list[
-            tuple[str, str]
-        ] = []  # columns that gold does not name, and what fills them
+        # columns that gold does not name, what fills them, whether they have NULLs
+        self.spare: list[tuple[str, str, bool]] = []
         words = {*re.findall(r"\w+", gold_sql.lower())}
         joined = {name for pair in plan.joined for name in pair}
         for shape in plan.shapes:
@@ -147,7 +146,8 @@ class _PairMaker:
                     )
                 elif i in shape.referencing:
                     continue
-                self.spare.append((name, fill))
+                has_null = any(row[i] is None for row in shape.sample_rows)
+                self.spare.append((name, fill, has_null))
         self.sampler = RowSampler(generator, plan)
         _fill_base(generator.scratch, self.sampler, Random(gold_sql))
 
@@ -166,7 +166,12 @@ class _PairMaker:
             for name in {*pair} & self.values.keys():
                 constants.setdefault(name, []).extend(shared)
         own = column_constants([sql], self.columns)
-        fills = [(sql, v) for name, sql in self.spare for v in dict.fromkeys(own.get(name, ()))]
+        fills = [
+            (fill, value)
+            for name, fill, has_null in self.spare
+            for value in dict.fromkeys(own.get(name, ()))
+            if has_null or value is not None
+        ]
         sampler = self.sampler.beside(constants, counts)
         found: list[tuple[bytes, tuple[list, tuple | None]]] = []
         ticks = 0
