@@ -316,7 +316,8 @@ def _drop_header(
 
 # %% ../../nbs/grading/02_readings.ipynb #0ebdfc0c
 _COLUMN_NAME = re.compile(
-    r"(?!(?:none|n/?a|nil|null|nan|unknown|missing|nothing|empty)\s*$|more than|less than|at least|at most).*[^\W\d]",
+    r"(?!(?:none|n/?a|nil|null|nan|unknown|missing|nothing|empty)\s*$"
+    r"|more than|less than|at least|at most).*[^\W\d]|[#%]$",
     re.I,
 )
 
