@@ -471,8 +471,7 @@ def evaluate(
     robust: bool = True,  # judge right answers on variants too; what is judged for the reward always is
     shard: tuple[int, int] | None = None,  # (i, n): the i-th of n parts of the run, from 1
     epochs: int = 1,  # times that each episode is played, with other seeds; see `pass_rates`
-    fail_on_error: float
-    | None = None,  # ends when so many episodes crashed: a number, or below 1 a share of all
+    fail_on_error: float | None = None,  # ends at so many crashes, or this share if below 1
     max_cost: float | None = None,  # ends before it costs more dollars, by the policy's price
     max_tokens: int | None = None,  # ends before more tokens are used, in and out
     max_seconds: float | None = None,  # after which no episode begins

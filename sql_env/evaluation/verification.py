@@ -78,7 +78,7 @@ def _line_problems(path: Path) -> list[str]:
         values: Any = parse_line(line) if line.endswith(b"\n") else None
         if values is None:
             told.append(
-                f"line {number} is cut or empty; a run that was killed goes on by its command"
+                f"line {number} is cut or empty; if the run was killed, the same command goes on"
             )
             continue
         if "policy" in values:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice, product, repeat, zip_longest
+from itertools import chain, islice, product, zip_longest
 from typing import Any, NamedTuple
 
 import apsw
@@ -569,9 +569,8 @@ def _names_as_many(con: apsw.Connection, named: Mapping[str, int]) -> bool:
     )
 
 # %% ../../nbs/grading/05_changes.ipynb #5a1e90c7
-_State = tuple[
-    bytes, GoldChanges, set[str]
-]  # contents, what gold changes there, which conditions a row fails alone
+# contents, what gold changes there, and the conditions that a row fails alone
+_State = tuple[bytes, GoldChanges, set[str]]
 
 
 def _run_gold_on(
@@ -681,7 +680,9 @@ def _names_the_same(q: Question, batches: Iterable[str]) -> bool:
     return bool(own) and all(_stands_in(v.strip("%"), text) for v in left)
 
 # %% ../../nbs/grading/05_changes.ipynb #5a1e90c8
-def _pair_states(q: Question, database: Database, batches: Iterable[str]) -> Iterator[_State]:
+def _pair_states(
+    q: Question, database: Database, batches: Iterable[str]
+) -> Iterator[tuple[bytes, GoldChanges]]:
     "Contents with rows on either side of what an agent's statements ask for and gold's don't, and the other way round."
     statements = [sql for batch in batches for sql in split_statements(batch)]
     pairs = product(_read_parts(q.gold_statements), _read_parts(statements))
@@ -692,7 +693,7 @@ def _pair_states(q: Question, database: Database, batches: Iterable[str]) -> Ite
     ]
     named = {} if q.states_rule else _named_rows(q, database)
     for states in _run_gold_on(images, q, database, TaskSchema.read(database), named):
-        yield from states
+        yield from ((image, gold) for image, gold, _ in states)
 
 # %% ../../nbs/grading/05_changes.ipynb #378ea34f
 def judge_replay(
@@ -714,9 +715,8 @@ def judge_replay(
         return Verdict(False, "no_variants", states.why_none)
     verdict, kept = Verdict(True, "match"), q.invariants if q.policy else ()
     with database.writer(q.writes) as copy:
-        made = zip(states.images, states.golds, repeat(set[str]()))
-        found = chain(made, _pair_states(q, database, batches))
-        for number, (image, gold, _) in enumerate(found, 1):
+        found = chain(zip(states.images, states.golds), _pair_states(q, database, batches))
+        for number, (image, gold) in enumerate(found, 1):
             copy.load(image)
             before = [copy.query(sql).rows for sql in kept]
             try:

@@ -327,8 +327,9 @@ def _without_own_header(
     is_seen: Callable[[str], bool],  # whether a text was a value of a result, and so is no name
 ) -> list[tuple]:
     "Rows without a first one of names above a column of numbers; the rows themselves if there is none."
-    names = rows[0] if len(rows) > 1 else (0,)
-    if not all(isinstance(n, str) and _COLUMN_NAME.match(n) and not is_seen(n) for n in names):
+    if len(rows) < 2 or not all(
+        isinstance(n, str) and _COLUMN_NAME.match(n) and not is_seen(n) for n in rows[0]
+    ):
         return rows
     for cell, *below in zip(*rows):
         if _parse_number(BareText(cell)) is None and all(map(_parse_number, below)):

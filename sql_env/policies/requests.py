@@ -199,7 +199,7 @@ def _explain_error(
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
     status = status if isinstance(status, int) else None
     text = repair_unicode(" ".join(str(error).split())[:300])
-    if len(key) > 7:  # a shorter one is a stand-in
+    if key:
         text = text.replace(key, "***")
     body = f"{text} {getattr(error, 'body', '') or ''}"
     is_answer = isinstance(error, LookupError)  # with 200, and yet none

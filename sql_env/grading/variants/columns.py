@@ -264,7 +264,7 @@ _LITERAL_DATE = re.compile(r"%?(\d{4})(?:-(\d\d)(?:-(\d\d))?)?")  # year, month,
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #a6b5b85d
 def _edge_days(literal: str) -> list[str]:
-    "Days at the edges of what a literal such as 2024, '2024-03-%' or '2024-03-01' names."
+    "Days at the edges of what a literal such as 2024, '2024-03-%' or '2024-03-01' names, or after '202%'."
     m = _LITERAL_DATE.match(literal)
     if not m:
         decade = re.match(r"\d{3}(?!\d)", literal)
