@@ -131,6 +131,26 @@ def test_standard_errors_are_clustered_by_database(questions, golds, tmp_path):
     )
 
 
+def test_on_one_database_the_standard_error_is_by_gold_query_and_of_one_there_is_none(tmp_path):
+    "Six questions on one database, each second wrong: 0.000 was printed beside 50 %."
+    one = load("bundled").filter(database_name="vet_clinic")[:6]
+    golds = {q.question_text: q.gold_sql for q in one}
+    wrong = {q.question_text for q in one[::2]}
+
+    def say(messages):
+        if messages[-1].role == "user":
+            return "query", {"sql": asked(messages[-1].text, golds)}
+        return "answer", {"value": "no such value" if any(t in messages[1].text for t in wrong) else "@last"}
+
+    rate, error = rates(play(question_task(one), mock(say), tmp_path))["correct"]
+    assert rate == 0.5 and error == pytest.approx((0.25 / 5) ** 0.5)
+    log = play(question_task(one[:1]), mock(say), tmp_path)
+    rate, error = rates(log)["correct"]
+    assert rate == 0 and error != error, "one question alone says nothing of others"
+    again = inspect_ai.score(read_eval_log(log.location), [correct_scorer()], action="overwrite")
+    assert str(rates(again)["correct"]) == "(0.0, nan)"
+
+
 def test_an_episode_without_an_answer_is_wrong_and_the_budget_ends_it(questions, tmp_path):
     log = play(question_task(questions[:2]), mock(lambda messages: "I don't know."), tmp_path)
     assert rates(log)["correct"][0] == 0

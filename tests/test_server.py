@@ -192,6 +192,9 @@ def test_settings_come_from_the_environment():
     assert server.Settings.from_env(dict(PORT="1"), given=dict(port=2, host=None)).port == 2
     assert s == server.Settings(budget=7, reward="shaped", capacity=3, web=False, port=9000, split="test")
     assert server.Settings.from_env({}) == server.Settings()
+    in_space = dict(SPACE_HOST="me-sql-env.hf.space")
+    assert "10.0.0.0/8" in server.Settings.from_env(in_space).proxies
+    assert server.Settings.from_env(in_space | dict(FORWARDED_ALLOW_IPS="10.1.2.3")).proxies == "10.1.2.3"
     assert len(server._settings_table().splitlines()) == 2 + len(fields(server.Settings))
     bad = "SQL_ENV_SOURCE=x PORT=70000 MAX_CONCURRENT_ENVS=0 SQL_ENV_VERIFY=luck SQL_ENV_SCHEMA_LEVEL=all"
     bad += " SQL_ENV_REVEAL=all SQL_ENV_SECONDS=x SQL_ENV_SHARE=-1 SQL_ENV_ROWS=0"

@@ -12,8 +12,10 @@ __all__ = ['correct_scorer', 'robust_scorer', 'grounded_scorer', 'question_match
 import json
 from collections.abc import Callable
 from functools import partial
+from math import nan
 from typing import Any, Unpack
 
+from ..evaluation.rows import question_hashes
 from ..play.acts import OPTIONS, Settings
 from ..play.chat import argument_text, error_result_text
 from ..play.episode import EpisodeEnv
@@ -35,7 +37,18 @@ with needs_extra("inspect"):
         ChatMessageUser,
         execute_tools,
     )
-    from inspect_ai.scorer import Metric, Score, Scorer, Target, accuracy, mean, scorer, stderr
+    from inspect_ai.scorer import (
+        Metric,
+        SampleScore,
+        Score,
+        Scorer,
+        Target,
+        accuracy,
+        mean,
+        metric,
+        scorer,
+        stderr,
+    )
     from inspect_ai.solver import Generate, Solver, TaskState, solver
     from inspect_ai.tool import Tool, ToolCall, ToolDef, ToolError, ToolParams
 
@@ -52,6 +65,7 @@ def _question_sample(question: Question) -> Sample:
             database=question.database_name,
             difficulty=question.difficulty,
             gold_sql=question.gold_text,
+            gold=question_hashes(question)["gold"],
         ),
     )
 
@@ -174,6 +188,19 @@ def tool_loop() -> Solver:
 
     return solve
 
+# %% ../../nbs/integrations/02_inspect_ai.ipynb #16bad459
+@metric(name="stderr")
+def _clustered_stderr() -> Metric:
+    "Standard error by database; by gold query if there is but one database, not a number if one query."
+
+    def measure(scores: list[SampleScore]) -> Any:
+        for cluster in ("database", "gold"):
+            if len({(score.sample_metadata or {}).get(cluster) for score in scores}) > 1:
+                return stderr(cluster=cluster)(scores)  # type: ignore[call-arg, arg-type]
+        return nan
+
+    return measure
+
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #8ff254b1
 def _outcome_score(
     state: TaskState,
@@ -188,10 +215,10 @@ def _outcome_score(
     return Score(value=+verdict, answer=answer, explanation=reason)
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #b5dbea20
-def _verdict_scorer(name: str, metric: Metric) -> Callable[[], Scorer]:
+def _verdict_scorer(name: str, rate: Metric) -> Callable[[], Scorer]:
     "The scorer of a verdict."
 
-    @scorer(metrics=[metric, stderr(cluster="database")], name=name)
+    @scorer(metrics=[rate, _clustered_stderr()], name=name)
     def make() -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:
             return _outcome_score(state, name)

@@ -92,6 +92,11 @@ def _of_play(name: str) -> Any:
     return _setting(option.default, variable, meaning, _EPISODES, option.low, option.high, choices)
 
 # %% ../../nbs/server/02_settings.ipynb #a0318e7c
+_SPACE_PROXIES = (
+    "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,127.0.0.0/8"  # private networks, this machine
+)
+
+# %% ../../nbs/server/02_settings.ipynb #17d0fd0b
 @dataclass(frozen=True)
 class Settings:
     "What a server plays and where it listens; raises `ValueError` that names the variable that is wrong."
@@ -202,7 +207,8 @@ class Settings:
     proxies: str = _setting(
         "",
         "FORWARDED_ALLOW_IPS",
-        "addresses of proxies that say who a client is (X-Forwarded-For), with commas; * = any; none if empty",
+        "addresses of proxies that say who a client is (X-Forwarded-For), with commas; * = any; "
+        "none if empty, private ones in a Space",
         _CLIENTS,
     )
     web: bool = _setting(True, "ENABLE_WEB_INTERFACE", "the page for people at `/web`", _CLIENTS)
@@ -218,7 +224,7 @@ class Settings:
         given: Mapping[str, Any] | None = None,  # goes before the environment, unless None
     ) -> "Settings":
         "Settings from environment variables; defaults for those that are not set or empty."
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = {"proxies": _SPACE_PROXIES} if environ.get("SPACE_HOST") else {}
         for setting in fields(cls):
             if text := environ.get(setting.metadata["variable"]):
                 found[setting.name] = _read_setting(setting, text)
