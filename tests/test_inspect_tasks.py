@@ -30,8 +30,9 @@ def play(task, model, folder, **options):
 
 
 def rates(log):
-    "Each rate and its standard error."
-    return {s.name: (s.metrics["accuracy"].value, s.metrics["stderr"].value) for s in log.results.scores}
+    "Each rate and its standard error, 'nan' if there is none."
+    values = ((s.name, s.metrics["accuracy"].value, s.metrics["stderr"].value) for s in log.results.scores)
+    return {name: (rate, error if error == error else "nan") for name, rate, error in values}
 
 
 def mock(say):
@@ -76,13 +77,13 @@ def right(golds):
 
 def test_an_oracle_gets_everything_right_and_its_log_can_be_scored_again(questions, golds, tmp_path):
     log = play(question_task(questions), right(golds), tmp_path)
-    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, 0.0))
+    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, "nan"))
     sample = read_eval_log(log.location).samples[0]
     assert {"database", "difficulty", "gold_sql"} <= sample.metadata.keys()
     assert sample.store["sql_env_outcome"]["steps"] == 2
     assert [m.role for m in sample.messages] == "system user assistant tool assistant tool".split()
     log = play(question_task(questions[:2]), right(golds), tmp_path, message_limit=5)
-    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, 0.0))
+    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, "nan"))
     sample = read_eval_log(log.location).samples[0]
     assert sample.limit.type == "message"
     assert [m.role for m in sample.messages] == "system user assistant tool assistant".split()
@@ -145,10 +146,9 @@ def test_on_one_database_the_standard_error_is_by_gold_query_and_of_one_there_is
     rate, error = rates(play(question_task(one), mock(say), tmp_path))["correct"]
     assert rate == 0.5 and error == pytest.approx((0.25 / 5) ** 0.5)
     log = play(question_task(one[:1]), mock(say), tmp_path)
-    rate, error = rates(log)["correct"]
-    assert rate == 0 and error != error, "one question alone says nothing of others"
+    assert rates(log)["correct"] == (0, "nan"), "one question alone says nothing of others"
     again = inspect_ai.score(read_eval_log(log.location), [correct_scorer()], action="overwrite")
-    assert str(rates(again)["correct"]) == "(0.0, nan)"
+    assert rates(again)["correct"] == (0, "nan")
 
 
 def test_an_episode_without_an_answer_is_wrong_and_the_budget_ends_it(questions, tmp_path):
@@ -202,7 +202,7 @@ def test_a_sample_goes_on_from_the_session_in_its_store(questions, golds, tmp_pa
     task = question_task(some)
     task.setup = from_log(start_episode(some))
     log = play(task, right(golds), tmp_path / "again")
-    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, 0.0))
+    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, "nan"))
     sample = read_eval_log(log.location).samples[0]
     assert [m.role for m in sample.messages] == "system user assistant tool assistant tool".split()
     assert sample.store["sql_env_outcome"]["steps"] == 2

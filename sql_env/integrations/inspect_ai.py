@@ -15,7 +15,6 @@ from functools import partial
 from math import nan
 from typing import Any, Unpack
 
-from ..evaluation.rows import question_hashes
 from ..play.acts import OPTIONS, Settings
 from ..play.chat import argument_text, error_result_text
 from ..play.episode import EpisodeEnv
@@ -65,7 +64,6 @@ def _question_sample(question: Question) -> Sample:
             database=question.database_name,
             difficulty=question.difficulty,
             gold_sql=question.gold_text,
-            gold=question_hashes(question)["gold"],
         ),
     )
 
@@ -191,13 +189,12 @@ def tool_loop() -> Solver:
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #16bad459
 @metric(name="stderr")
 def _clustered_stderr() -> Metric:
-    "Standard error by database; by gold query if there is but one database, not a number if one query."
+    "Standard error by database; by gold query where databases don't differ, nan where queries don't either."
+    clustered: list[Any] = [stderr(cluster=key) for key in ("database", "gold_sql")]
 
-    def measure(scores: list[SampleScore]) -> Any:
-        for cluster in ("database", "gold"):
-            if len({(score.sample_metadata or {}).get(cluster) for score in scores}) > 1:
-                return stderr(cluster=cluster)(scores)  # type: ignore[call-arg, arg-type]
-        return nan
+    def measure(scores: list[SampleScore]) -> float:
+        errors = (error(scores) for error in clustered)
+        return next((error for error in errors if error > 1e-9), nan)  # below is rounding
 
     return measure
 

@@ -47,12 +47,14 @@ _SHARED: WeakValueDictionary[tuple, "_QuestionOrder"] = WeakValueDictionary()
 class _QuestionOrder:
     "Ids of questions for a trainer without a dataset, each for one whole group; without end."
 
-    def __init__(self, questions: QuestionSet, group: int, seed: int = 0):
+    def __init__(self, questions: QuestionSet, group: int, seed: int | None = None):
         self.questions, self.group, self.seed, self.given = questions, group, seed, 0
         self.order: list[str] = []
 
     @classmethod
-    def shared(cls, questions: QuestionSet, group: int, seed: int = 0) -> "_QuestionOrder":
+    def shared(
+        cls, questions: QuestionSet, group: int, seed: int | None = None
+    ) -> "_QuestionOrder":
         "The order of all environments that live now with these questions; raises `ValueError`."
         if group < 1 or not len(questions):
             raise ValueError("a group has at least one rollout, and there must be a question")
@@ -66,7 +68,8 @@ class _QuestionOrder:
         turn, place = divmod(self.given // self.group, len(self.questions))
         if self.given % (self.group * len(self.questions)) == 0:
             self.order = [q.question_id for q in self.questions]
-            Random(f"{self.seed} {environ.get('RANK', 0)} {turn}").shuffle(self.order)
+            drawn = f"{environ.get('RANK', 0)} {turn}"
+            Random(drawn if self.seed is None else f"{self.seed} {drawn}").shuffle(self.order)
         self.given += 1
         return self.order[place]
 
@@ -112,7 +115,7 @@ class SQLEnvTRL:
         max_chars: int = MAX_TOOL_RESULT_CHARS,  # of one tool result
         late_call_penalty: float = 0.0,  # share of the reward lost by calls after the end
         group: int | None = None,  # rollouts of a question, where no dataset names one
-        seed: int | None = None,  # of the order in which groups get the questions; 0 if None
+        seed: int | None = None,  # of the order in which groups get the questions
         pays: bool = True,  # by `get_reward`; False if only the trainer's `reward_funcs` shall pay
         **settings: Unpack[Settings],  # of play; the reward is `partial` if none is given
     ):
@@ -131,7 +134,7 @@ class SQLEnvTRL:
         questions = load("bundled") if questions is None else questions
         env = EpisodeEnv(questions, **(dict(reward="partial") | settings))
         env.reset(index=0)  # a wrong setting shows here, not in the first batch
-        order = None if group is None else _QuestionOrder.shared(questions, group, seed or 0)
+        order = None if group is None else _QuestionOrder.shared(questions, group, seed)
         self._set_up(env, max_chars, late_call_penalty, pays, order)
 
     def _set_up(
