@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -165,16 +166,17 @@ _MAX_UNPACKED_BYTES = 20 * 2**30
 
 # %% ../nbs/00_paths.ipynb #dadb8f64
 def unpack_archive(archive: Path) -> Path:
-    "Unpack a zip into the cache, once, and return the folder; raises `SourceError` over 20 GB."
-    size = archive.stat().st_size
-    target = cache_dir() / f"{archive.stem}-{size:x}"
-    if target.is_dir():
-        return target
-    with replacing(target) as part, zipfile.ZipFile(archive) as z:
-        unpacked = sum(member.file_size for member in z.infolist())
-        if unpacked > _MAX_UNPACKED_BYTES:
+    "Unpack a zip into the cache, once for each content, and return the folder; raises `SourceError` over 20 GB."
+    with zipfile.ZipFile(archive) as z:
+        members = [(member.filename, member.file_size, member.CRC) for member in z.infolist()]
+        content = sha256(json.dumps(members).encode()).hexdigest()[:16]
+        target = cache_dir() / f"{archive.stem}-{content}"
+        if target.is_dir():
+            return target
+        if sum(size for _, size, _ in members) > _MAX_UNPACKED_BYTES:
             raise SourceError(f"{archive.name} would unpack to more than 20 GB.")
-        z.extractall(part)
+        with replacing(target) as part:
+            z.extractall(part)
     return target
 
 # %% ../nbs/00_paths.ipynb #0845a77a

@@ -12,6 +12,7 @@ import pytest
 from test_sources import zipped
 
 from sql_env import EpisodeEnv, Limits, OraclePolicy, audit_questions, evaluate
+from sql_env.cli.app import SourceOptions
 from sql_env.database.database import build_database
 from sql_env.paths import BUNDLED, SourceError
 from sql_env.questions import question_set as sets
@@ -62,6 +63,8 @@ def mini(tmp_path) -> Path:
 
 
 def test_of_three_dialects_that_of_sqlite_is_taken_and_others_are_translated(mini):
+    for beside in ("backup/mini_dev_sqlite.json", ".ipynb_checkpoints/mini_dev-checkpoint.json", "._dev.json"):
+        put(mini / beside, [])
     for path in (mini, mini.parent):
         qs = load("bird", path)
         assert qs.name == "mini_dev_sqlite" and qs[0].gold_sql == HEAVY
@@ -71,7 +74,8 @@ def test_of_three_dialects_that_of_sqlite_is_taken_and_others_are_translated(min
         qs = load("bird", mini, dialect=dialect)
         assert qs.name in ("mini_dev_mysql", "mini_dev_postgresql")
         assert qs[0].gold_answer == ((300.0,),) and not qs.quarantined
-    (mini / "mini_dev_sqlite.json").unlink()
+    for beside in ("backup", "."):
+        (mini / beside / "mini_dev_sqlite.json").unlink()
     for options, says in (
         ({}, "no gold for SQLite.*mini_dev_sqlite.json.*--dialect"),
         (dict(split="mini_dev_mysql"), "no gold for SQLite.*dialect='mysql'"),
@@ -264,6 +268,22 @@ def test_pointers_of_git_lfs_are_told_and_cost_no_other_database(mini):
 
 
 WITH_PATH = [name for name, read in SOURCES.items() if name != "hf" and "path" in signature(read).parameters]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_an_option_that_a_source_does_not_take_is_refused_and_none_is_ignored(source, tmp_path):
+    takes = signature(SOURCES[source]).parameters
+    for name, field in dict(level="level", seed="worlds_seed", n_tables="tables").items():
+        if name not in takes:
+            asked = SourceOptions(source, tmp_path if "path" in takes else None, **{field: 40})
+            with pytest.raises(
+                SourceError, match=f"no option '{name}' .on the command line --{field.replace('_', '-')}."
+            ):
+                asked.load()
+    if "path" not in takes:
+        for refused in (lambda: load(source, tmp_path), SourceOptions(source, tmp_path).load):
+            with pytest.raises(SourceError, match="takes no path"):
+                refused()
 
 
 @pytest.mark.parametrize("source", WITH_PATH)

@@ -135,7 +135,10 @@ def test_a_line_of_help_an_audit_without_flags_and_a_server_of_as_many_questions
     report = AuditReport("x", [load("bundled")[0].with_fields(flags=(), reasons=())])
     assert "No question has a flag." in audit_markdown(report) and "| flag" not in audit_markdown(report)
     assert len(_load_questions(Settings(source="tasks", n=5))) == 5
-    assert len(_load_questions(Settings(source="bundled", n=5))) > 5  # which generates none
+    for ignored in (dict(n=5), dict(level=2), dict(path="mine")):  # of bundled, which takes none of them
+        with pytest.raises(ValueError, match=f"takes no path|no option '{min(ignored)}'"):
+            _load_questions(Settings(**ignored))
+    assert Settings.from_env(dict(SQL_ENV_PATH="mine")).source == "folder"
 
 
 def test_texts_by_chance_are_as_long_as_an_agent_writes():

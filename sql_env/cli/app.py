@@ -277,11 +277,11 @@ class SourceOptions:
 
     table: ClassVar[str] = f"""
 [Questions]
-source {"|".join(sources.SOURCE_NAMES)}  Where questions come from: %s.
+source {"|".join(sources.SOURCE_NAMES)}  Where questions come from: %s. If not given, bundled, or folder with --path.
 path                        Folder or zip of the source; owner/name of a data set for hf.
 split                       One split, such as train, validation, test, dev.
-level 1..5                  Level of generated worlds.
-worlds_seed                 Seed of generated worlds: another number gives others.
+level 1..5                  Level of generated worlds; 1 if not given.
+worlds_seed                 Seed of generated worlds: another number gives others; 0 if not given.
 evidence                    Whether hints that come with questions are shown; they are if not given.
 descriptions --descriptions  DESCRIBE shows what BIRD says about columns.
 documents --documents       A search finds BIRD's hints and descriptions; hints are no part of the questions then.
@@ -289,11 +289,11 @@ tables 30..                 Number of tables of wide worlds.
 dialect                     SQL dialect of the gold, such as mysql; it is translated.
 {_setting_lines(_LIMITS)}"""
 
-    source: str = "bundled"
+    source: str | None = None
     path: Path | None = None
     split: str | None = None
-    level: int = 1
-    worlds_seed: int = 0
+    level: int | None = None
+    worlds_seed: int | None = None
     evidence: bool | None = None
     descriptions: bool = False
     documents: bool = False
@@ -303,6 +303,10 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
     seconds: float | None = None
     rows: int | None = None
     memory: int | None = None
+
+    def __post_init__(self):
+        if self.source is None:
+            object.__setattr__(self, "source", "folder" if self.path else "bundled")
 
     def with_split(self) -> "SourceOptions":
         "The test split where a source of ours has one and none is asked for; all questions for `--split all`."
@@ -327,17 +331,20 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
         "Load the questions; sources that take long show a bar."
         from sql_env.sources.loading import takes_option
 
+        source = self.source or ""
         wanted: Fields = dict(
+            level=self.level,
+            seed=self.worlds_seed,
+            n_tables=self.tables,
+            n=n if takes_option(source, "n") else None,
             evidence=self.evidence,
             descriptions=self.descriptions or None,
             documents=self.documents or None,
             dialect=self.dialect,
             limits=self.limits,
         )
-        if_taken = dict(level=self.level, n=n, n_tables=self.tables, seed=self.worlds_seed)
-        wanted |= {name: x for name, x in if_taken.items() if takes_option(self.source, name)}
         options |= {name: x for name, x in wanted.items() if x is not None}
-        return sources.load(self.source, self.path, self.split, progress=show_progress, **options)
+        return sources.load(source, self.path, self.split, progress=show_progress, **options)
 
 # %% ../../nbs/cli/01_app.ipynb #8721e39b
 POLICY_NAMES = ", ".join(KINDS["policies"])  # for the help

@@ -626,6 +626,9 @@ def _train_command(
     plan = plan_evals(evals, eval_questions)
     wanted = asdict(changes)
     source, path = wanted.pop("source"), wanted.pop("path")
+    source = source or (path and "folder")  # as in every command
+    if wanted["data"] and source:
+        raise ValueError("--data names its own sources: leave out --source and --path")
     wanted["data"] = wanted["data"] or _data_text(source, path)
     made = change_recipe(RECIPES[recipe], **wanted, **_play_settings(play))
     made = scale_recipe(made, scale)

@@ -114,7 +114,7 @@ def read_documents(database: Path) -> dict[str, str]:
         *sorted(folder.glob("*.md")),
         *sorted((folder / database.stem).glob("*.md")),
     ]
-    files = [file for file in files if file.is_file()]
+    files = [file for file in files if file.is_file() and not file.name.startswith(".")]
     names = [file.relative_to(database.parent).as_posix() for file in files]
     problems = [*filter(None, map(_document_problem, files, names))]
     if problems:

@@ -109,7 +109,10 @@ class Settings:
         choices=SOURCE_NAMES,
     )
     path: str = _setting(
-        "", "SQL_ENV_PATH", "folder or zip of the source, if it needs one", _QUESTIONS
+        "",
+        "SQL_ENV_PATH",
+        "folder or zip of the source, which is folder if none is named",
+        _QUESTIONS,
     )
     split: str = _setting("", "SQL_ENV_SPLIT", "only this split; all if empty", _QUESTIONS)
     level: int = _setting(1, "SQL_ENV_LEVEL", "level of generated worlds, 1 to 5", _QUESTIONS, 1, 5)
@@ -229,6 +232,8 @@ class Settings:
             if text := environ.get(setting.metadata["variable"]):
                 found[setting.name] = _read_setting(setting, text)
         found |= {name: value for name, value in (given or {}).items() if value is not None}
+        if found.get("path"):
+            found.setdefault("source", "folder")
         return cls(**found)
 
     def to_env(self) -> dict[str, str]:
@@ -268,9 +273,9 @@ def _load_questions(
     from sql_env.sources.loading import load, takes_option  # slow to load
 
     options: dict[str, Any] = dict(path=settings.path or None, split=settings.split or None)
-    if takes_option(settings.source, "level"):
+    if takes_option(settings.source, "level") or settings.level != Settings.level:
         options["level"] = settings.level
-    if settings.n and takes_option(settings.source, "n"):
+    if settings.n:
         options["n"] = settings.n
     if settings.limits != Limits():
         options["limits"] = settings.limits

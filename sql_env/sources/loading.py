@@ -359,6 +359,9 @@ def takes_option(source: str, name: str) -> bool:
     return source in SOURCES and name in signature(SOURCES[source]).parameters
 
 # %% ../../nbs/sources/05_loading.ipynb #46ed8fc0
+_FLAGS = dict(level="--level", seed="--worlds-seed", n_tables="--tables", n="-n")
+
+
 def _source_options(
     source: str,
     given: Mapping[str, Any],  # options; None stands for one that was not given
@@ -372,10 +375,18 @@ def _source_options(
     takes = signature(SOURCES[source]).parameters
     if "path" in takes and takes["path"].default is Parameter.empty and given.get("path") is None:
         raise SourceError(f"The source {source!r} needs path= (on the command line --path).")
+    if "path" not in takes and given.get("path") is not None:
+        raise SourceError(
+            f"The source {source!r} takes no path= (on the command line --path). "
+            "A folder or zip of your own is the source 'folder'."
+        )
     unknown = given.keys() - takes - set(may_lack)
     if unknown:
-        there = ", ".join(takes) or "none"
-        raise SourceError(f"{source} has no option {min(unknown)!r}; it takes {there}.")
+        name, there = min(unknown), ", ".join(takes) or "none"
+        flag = f" (on the command line {_FLAGS[name]})" if name in _FLAGS else ""
+        others = ", ".join(other for other in SOURCES if takes_option(other, name))
+        advice = f" Sources that have it: {others}." if others else ""
+        raise SourceError(f"{source} has no option {name!r}{flag}; it takes {there}.{advice}")
     return {
         name: value
         for name, value in given.items()

@@ -29,6 +29,7 @@ from sql_env.sources.files import (
     _data_folder,
     _database_files,
     _find_files,
+    _is_hidden,
     _read_json_rows,
     _translate_gold,
 )
@@ -165,9 +166,8 @@ def _dialect_of(stem: str) -> str:
 def _question_files(root: Path) -> dict[str, Path]:
     "JSON files that may hold questions, by their names without the ending."
     files: dict[str, Path] = {}
-    for path in sorted(root.rglob("*.json")):
-        is_hidden = path.name.startswith(".") or "__MACOSX" in path.parts
-        if not is_hidden and "tables" not in path.stem:
+    for path in sorted(root.rglob("*.json"), key=lambda path: (len(path.parts), path)):
+        if not _is_hidden(path, root) and "tables" not in path.stem:
             files.setdefault(path.stem, path)
     return files
 
@@ -286,7 +286,8 @@ def _are_kaggle(files: Iterable[Path]) -> bool:
 def _kaggle_files(root: Path) -> dict[str, Path]:
     "The file of questions of each database; raises `SourceError`."
     for folder in [root, *sorted(root.glob("*/")), *sorted(root.glob("*/*/"))]:
-        files = {p.stem: p for p in sorted(folder.glob("*.json")) if "tables" not in p.stem}
+        found = _find_files(folder, "*.json", levels=1)
+        files = {p.stem: p for p in found if "tables" not in p.stem}
         whole = {s: p for s, p in files.items() if s.rpartition("_")[2] not in _KAGGLE_SPLITS}
         there = _database_files(folder).keys()
         is_usual = folder.name == "examples" or there & whole.keys()
@@ -401,7 +402,7 @@ def _read_spider2_lite(
     rules_file = root / "evaluation_suite" / "gold" / "spider2lite_eval.jsonl"
     rules = _read_json_rows(rules_file, "instance_id") if rules_file.is_file() else []
     by_id = {rule["instance_id"]: rule for rule in rules}
-    files = {p.stem.lower(): p for p in sorted(root.rglob("*.sqlite"))}
+    files = {p.stem.lower(): p for p in reversed(_find_files(root, "*.sqlite", levels=6))}
     questions, databases, left_out = [], {}, Counter[str]()
     for row in rows:
         if not row["instance_id"].startswith("local"):
@@ -420,7 +421,7 @@ def _read_spider2_lite(
 def _rows_with_gold(file: Path, golds: str, *fields: str) -> Iterator[Fields]:
     "The rows of a file, with what other files beside it say of the same ids."
     known: dict[Any, dict] = {}
-    for extra in sorted(set(file.parent.glob(golds)) - {file}):
+    for extra in [p for p in _find_files(file.parent, golds, levels=1) if p != file]:
         known |= {row.get("instance_id"): row for row in _read_json_rows(extra)}
     for number, row in enumerate(_read_json_rows(file)):
         for name, value in known.get(row.get("instance_id"), {}).items():

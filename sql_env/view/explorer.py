@@ -21,7 +21,7 @@ from ..plugins import KINDS, Fields, MissingExtraError
 from ..policies.baselines import named_policy, policy_names
 from ..policies.requests import ModelError
 from ..questions.question_set import Question, QuestionSet
-from ..sources.loading import SOURCES, load
+from ..sources.loading import SOURCES, load, takes_option
 from .episode import EpisodeView, watch_policy
 from .html import element, render_html, stylesheet
 from .logs import _LoggedRun, read_runs
@@ -150,7 +150,7 @@ class _QuestionPicker:
         name, path = self.source.value, self.path.value.strip() or None
         _show_error(self.error, "")
         try:
-            found = load(name, None if name in _WITHOUT_PATH else path)
+            found = load(name, path if takes_option(name, "path") else None)
         except Exception as e:
             _show_error(self.error, f"not loaded: {str(e) or type(e).__name__}")
             return
