@@ -299,7 +299,8 @@ def errors_of_limits():
     ]
     lines = played(EpisodeEnv(odd(), budget=40), "odd-1", [("QUERY", text) for text in texts], title="usual limits")
     small = odd(rows=50, text=2000, cells=100, operations=20_000, cell=1000)
-    moves = [("QUERY", "SELECT id FROM many"), ("ANSWER", "@last"), ("QUERY", "SELECT word FROM many WHERE n = 1")]
+    moves = [("QUERY", "SELECT id FROM many"), ("ANSWER", "@last"), ("ANSWER", " @LAST ")]
+    moves += [("QUERY", "SELECT word FROM many WHERE n = 1")]
     moves += [("QUERY", "SELECT id, n, n FROM many"), ("QUERY", "SELECT count(*) FROM many a, many b"), ("ANSWER", "7")]
     return lines + played(EpisodeEnv(small), "odd-1", moves, title="small limits")
 
@@ -491,6 +492,8 @@ def task():
     moves = [
         ("EXECUTE", ";\n".join(other.gold_statements)),
         ("QUERY", "SELECT count(*) FROM member"),
+        ("DESCRIBE", "member"),
+        ("SAMPLE", "member"),
         ("ANSWER", "@last"),
     ]
     lines += played(env, other.question_id, moves)
