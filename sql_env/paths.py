@@ -239,10 +239,12 @@ class ProgressBar:
             task = self._bar.task_ids[0]
             self._bar.update(task, completed=self.done, description=terminal_text(self.label))
 
-    def tell(self, text: str) -> None:
-        "Print a sentence above the bar, on standard error; nothing if no bar may be shown."
-        if not text or not self.show:
+    def tell(self, text: str, again: bool = False) -> None:
+        "Print a sentence above the bar, on standard error; `again` in place of the last, in a terminal only."
+        if not text or not self.show or (again and not sys.stderr.isatty()):
             return
+        if again:
+            text = f"\x1b[1A\x1b[K{text}"  # up one line, which is cleared
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False)
         else:

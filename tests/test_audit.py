@@ -83,6 +83,13 @@ def test_counts_exit_code_and_files(report, harbour, tmp_path):
         assert audit_questions(harbour, executor=pool, progress=False) == report
 
 
+def test_questions_that_nobody_could_check_do_not_pass(harbour):
+    clean = harbour.filter(lambda q: q.question_id in ("q00", "q01"))
+    partly = QuestionSet([*clean], clean.databases, "x", left_out={"database lost is missing": 6})
+    assert audit_questions(partly, progress=False).exit_code == 1
+    assert audit_questions(clean.with_questions([]), progress=False).exit_code == 1, "none was checked"
+
+
 def test_duplicates_and_stored_answers_that_gold_no_longer_gives(harbour):
     a = harbour.get("q00")
     stale = QuestionSet([replace(a, gold_answer=(("Oslo",),))], harbour.databases, "stale")

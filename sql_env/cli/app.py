@@ -405,7 +405,8 @@ class ModelOptions:
     table: ClassVar[str] = """
 [Language model]
 model             Name of a model on a server, a .gguf file, or the folder of a model as `sql_env train` writes it into
-                  STAGE/model; anthropic/NAME and google/NAME are asked in their own protocols.
+                  STAGE/model; anthropic/NAME and google/NAME are asked in their own protocols. May be given more than
+                  once: each plays.
 base_url          Server of the model, such as http://localhost:8000/v1; the provider's own if not given.
 provider openai|anthropic|google  Whose protocol is spoken: openai (most servers), anthropic or google; from the
                   model's name if not given.
@@ -423,6 +424,7 @@ max_tokens 1..    Most tokens in one message of the model.
 option            Another field of the request as NAME=VALUE, with the value in JSON, such as top_p=0.9; may be given
                   more than once.
 timeout 1..       Seconds of one request; 120 if not given.
+wait 0..          Seconds that a server on which nobody listens yet is waited for; 10 if not given.
 max_retries 0..   How often a request is sent again after a server error or a timeout; 5 if not given. Rate limits are
                   waited for.
 rpm 0.1..         Requests a minute that the account allows, of all episodes together; any number if not given.
@@ -435,7 +437,7 @@ cached_price 0..  Dollars for a million tokens in that come from the provider's 
 batch 1..         Episodes that a local model plays at the same time; 64 if not given.
 """
 
-    model: str | None = None
+    model: list[str] | None = None
     base_url: str | None = None
     provider: str | None = None
     protocol: str | None = None
@@ -448,6 +450,7 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
     max_tokens: int | None = None
     option: list[str] | None = None
     timeout: float | None = None
+    wait: float | None = None
     max_retries: int | None = None
     rpm: float | None = None
     cache: Path | None = None
@@ -458,8 +461,8 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
     cached_price: float | None = None
     batch: int | None = None
 
-    def make_policy(self, actions: Sequence[str] = ACTIONS) -> Any:
-        "The model as a policy; raises `ValueError` if none is named, or if its key is missing."
+    def make_policies(self, actions: Sequence[str] = ACTIONS) -> list[Any]:
+        "Each model as a policy; raises `ValueError` if none is named, or if a key is missing."
         from sql_env.policies.chat import ChatPolicy
 
         if not self.model:
@@ -472,14 +475,17 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
             if price is None:
                 raise ValueError("--cached-price goes with --price")
             price = (*price, self.cached_price)
-        path = Path(self.model)
-        is_local = (path.is_dir() or path.suffix == ".gguf") and not self.base_url
         same = ("shots", "cache", "keep_reasoning", "nudges", "patience", "max_chars")
         settings: Fields = {name: getattr(self, name) for name in same}
-        backend = self._local_model() if is_local else self._endpoint()
-        return ChatPolicy(backend, price=price, actions=actions, **settings)
+        made = []
+        for model in dict.fromkeys(self.model):
+            path = Path(model)
+            is_local = (path.is_dir() or path.suffix == ".gguf") and not self.base_url
+            backend = self._local_model(model) if is_local else self._endpoint(model)
+            made.append(ChatPolicy(backend, price=price, actions=actions, **settings))
+        return made
 
-    def _local_model(self) -> Any:
+    def _local_model(self, model: str) -> Any:
         "The model in a folder or a file."
         from sql_env.policies.local import LocalModel
 
@@ -492,13 +498,13 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
                 )
         given: Fields = dict(max_new_tokens=self.max_tokens, temperature=self.temperature)
         options |= {"protocol": self.protocol} if self.protocol else {}
-        return LocalModel(str(self.model), **given | options)
+        return LocalModel(model, **given | options)
 
-    def _endpoint(self) -> Any:
+    def _endpoint(self, model: str) -> Any:
         "The model on a server."
         from sql_env.policies.endpoint import Endpoint
 
-        same = "temperature max_tokens reasoning_effort timeout max_retries rpm provider key_var protocol"
+        same = "temperature max_tokens reasoning_effort timeout wait max_retries rpm provider key_var protocol"
         request = {name: getattr(self, name) for name in same.split()}
         given: Fields = {name: x for name, x in request.items() if x is not None}
         options = _parse_options(self.option or ())
@@ -506,7 +512,7 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
             if name in ("model", "base_url", "api_key", "as_trained", *request):
                 raise ValueError(f"--option {name} has an option of its own: see the help")
         given |= options
-        backend = Endpoint(str(self.model), self.base_url, as_trained=self.as_trained, **given)
+        backend = Endpoint(model, self.base_url, as_trained=self.as_trained, **given)
         _ = backend.client  # a missing key is an error now, not in each episode
         return backend
 

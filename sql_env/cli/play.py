@@ -153,7 +153,7 @@ def demo(
     loaded = questions.load()
     env = EpisodeEnv(loaded, **_play_settings(play))
     if policy == "chat":
-        player = ModelOptions(model, base_url).make_policy(env.actions)
+        (player,) = ModelOptions([model] if model else None, base_url).make_policies(env.actions)
     else:
         player = make_policy(policy, loaded, seed, env.actions)
     observation = env.reset(seed=seed, question_id=question)

@@ -223,7 +223,7 @@ def _audit_command(
     out: Path | None = None,
     as_json: bool = False,
 ):
-    """Check a set of questions; exit code 1 if some should not be played.
+    """Check a set of questions; exit code 1 if some should not be played, or are left out.
 
     Example: `sql_env audit --source folder --path mydata --out report`
     """
@@ -570,6 +570,16 @@ report_to trackio|wandb  Where TRL reports too: trackio or wandb.
     vllm: str | None = None
     report_to: str | None = None
 
+# %% ../../nbs/cli/04_train.ipynb #a68b0010
+def _kept_text(folder: Path) -> str:
+    "What a training that was stopped has kept."
+    models = [path.parent.name for path in sorted(folder.glob("*/model"))]
+    kept = [f"the models of {', '.join(models)}"] if models else []
+    for stage in sorted({path.parent for path in folder.glob("*/checkpoint-*")}):
+        steps = [int(path.name.partition("-")[2]) for path in stage.glob("checkpoint-*")]
+        kept.append(f"{stage.name} up to step {max(steps)}")
+    return f"Kept in {folder}: {'; '.join(kept)}." if kept else f"Nothing is kept in {folder} yet."
+
 # %% ../../nbs/cli/04_train.ipynb #c33edfad
 @app.command("train", rich_help_panel="Train and serve")
 @_takes_options("""
@@ -632,15 +642,24 @@ def _train_command(
     wanted["data"] = wanted["data"] or _data_text(source, path)
     made = change_recipe(RECIPES[recipe], **wanted, **_play_settings(play))
     made = scale_recipe(made, scale)
-    trained = train(made, out or Path("runs") / f"{recipe}-{seed}", seed, stage, threads)
-    if not is_main_process():
-        return  # of several processes one is enough for the rest
-    last = made.ends or made.stages[-1].name
-    names = stage or [s.name for s in trained.lineage(last)]
-    rows = run_evals(trained, names[-1:] if plan.only_last else names, plan.suites, plan.n)
+    folder = out or Path("runs") / f"{recipe}-{seed}"
     expected = made.expected if made == RECIPES[recipe] else ""
-    if expected and rows and plan.suites:
-        rows = [start_row(trained, plan.suites[0], plan.n), *rows]
+    try:
+        trained = train(made, folder, seed, stage, threads)
+        if not is_main_process():
+            return  # of several processes one is enough for the rest
+        last = made.ends or made.stages[-1].name
+        names = stage or [s.name for s in trained.lineage(last)]
+        rows = run_evals(trained, names[-1:] if plan.only_last else names, plan.suites, plan.n)
+        if expected and rows and plan.suites:
+            rows = [start_row(trained, plan.suites[0], plan.n), *rows]
+    except KeyboardInterrupt:
+        command = shlex.join(["sql_env", *sys.argv[1:]])
+        told = (
+            f"\nStopped: interrupted. {_kept_text(folder)}\nThe same command goes on:\n  {command}"
+        )
+        _print_text(told, file=sys.stderr)
+        raise typer.Exit(130) from None
     if trained.model_path(names[-1]).is_dir():
         write_card(trained, names[-1])
     if as_json:
@@ -650,6 +669,9 @@ def _train_command(
         how = "--policy" if made.mark else "--model"
         words = ["sql_env", "evaluate", how, str(trained.model_path(names[-1]))]
         words += ["--source", source] * bool(source) + ["--path", str(path)] * bool(path)
+        learned = str(trained.lineage(names[-1])[-1].data)
+        if made.mark and learned.startswith("worlds"):  # of other questions it can read little
+            words += ["--source", "worlds"]
         splits = {q.split for q in sources.load(source, path)} - {"", "train"} if source else ()
         words += [f"--split={split}" for split in sorted(splits)[:1]]  # what was not learned from
         Console().print(f"next: {shlex.join(words)}", soft_wrap=True)

@@ -328,8 +328,8 @@ class AuditReport:
 
     @property
     def exit_code(self) -> int:
-        "1 if a question must be set aside or a database couldn't be checked, else 0."
-        return int(bool(self.bad or self.failed))
+        "1 if a question must be set aside or was left out, a database couldn't be checked, or none was; else 0."
+        return int(bool(self.bad or self.failed or self.left_out or not self.questions))
 
     @property
     def n_databases(self) -> int:
