@@ -3,6 +3,7 @@
 import builtins
 import json
 import sys
+from datetime import date
 from random import Random
 
 import apsw
@@ -266,6 +267,52 @@ def test_that_a_column_holds_only_text_is_a_fact_to_grant(gold, sql):
     con.execute(f"{texts} INSERT INTO t VALUES (4, 5)")
     assert Comparison(gold, sql).differ(Whole(con))
     assert prove(gold, sql, read_facts(con)).outcome == "refuted"
+
+
+TIMES = """CREATE TABLE ask (id INTEGER PRIMARY KEY, at TEXT NOT NULL, due DATE, month TEXT, mark TEXT);
+INSERT INTO ask VALUES (1, '2023-05-07 10:20:00', '2023-06-01', '2023-05', 'a'), (2, '2022-12-31 23:59:59',
+    '2022-12-30', '2022-12', 'b'), (3, '2023-02-28 08:30:00', NULL, '2023-02', '2023-02-30'),
+    (4, '2024-02-29 07:00:00', '2024-03-01', '2024-02', NULL)"""
+SAME_DAYS = (
+    ("strftime('%Y', at) = '2023'", "at >= '2023-01-01' AND at < '2024-01-01'"),
+    ("at LIKE '2023-%'", "at >= '2023-01-01' AND at < '2024-01-01'"),
+    ("substr(at, 1, 7) = '2023-05'", "strftime('%Y-%m', at) = '2023-05'"),
+    ("due > '2022-12-30'", "due >= '2022-12-31'"),
+    ("julianday(at) > julianday(due)", "at > due"),
+    ("month = '2023-05'", "month || '-01' BETWEEN '2023-05-01' AND '2023-05-31'"),
+)  # fmt: skip
+OTHER_DAYS = (
+    ("at <= '2023-12-31'", "at < '2024-01-01'"),
+    ("due > '2022-12-30'", "due > '2022-12-31'"),
+    ("month LIKE '2023%'", "month BETWEEN '2023-02' AND '2023-05'"),
+    ("strftime('%Y', due) = '2023'", "due BETWEEN '2023-01-02' AND '2023-12-31'"),
+)
+
+
+@pytest.mark.parametrize("gold, sql", [*SAME_DAYS, *OTHER_DAYS])
+def test_a_column_of_dates_holds_nothing_else_in_a_counterexample(gold, sql):
+    proof = prove(f"SELECT id FROM ask WHERE {gold}", f"SELECT id FROM ask WHERE {sql}", facts_of(TIMES))
+    assert (proof.outcome == "refuted") == ((gold, sql) in OTHER_DAYS), proof.words
+    for _, at, due, month, _ in proof.counterexample.tables["ask"] if proof.counterexample else ():
+        for day in (at[:10], due, f"{month}-01" if month else None):
+            assert day is None or date.fromisoformat(day)
+
+
+def test_texts_that_are_no_days_are_no_dates():
+    assert [bool(c.days) for c in facts_of(TIMES).tables["ask"].columns.values()] == [False, True, True, True, False]
+
+
+FILLED = (  # that a table has a row is sure only if gold reads the table
+    ("SELECT name FROM singer", "SELECT name FROM singer WHERE EXISTS (SELECT 1 FROM song)", "proved if"),
+    ("SELECT count(*) FROM singer", "SELECT sum(1) FROM singer", "proved"),
+)
+
+
+@pytest.mark.parametrize("gold, sql, outcome", FILLED)
+def test_a_table_that_gold_does_not_read_may_be_empty(singers, gold, sql, outcome):
+    proof = prove(gold, sql, singers)
+    assert proof.outcome == outcome and "has a row, as in the data" in proof.words
+    assert [a.kind for a in proof.conditions] == ["filled"] * (outcome == "proved if")
 
 
 def some(form, n, gap=" "):

@@ -170,6 +170,7 @@ def kept_by(assumptions: Iterable[Assumption], schema: Schema, is_tidy: bool = F
         return [((a.table, a.columns[0] if a.columns else ""), a) for a in found if a.kind == kind]
 
     tables = schema.tables
+    columns = [(t.name, c) for t in tables.values() for c in t.columns.values() if is_tidy]
     return Kept(
         frozenset(place for place, _ in of("not_null")),
         {place: a.detail for place, a in of("holds")},
@@ -185,6 +186,7 @@ def kept_by(assumptions: Iterable[Assumption], schema: Schema, is_tidy: bool = F
             if r.columns == a.columns
         ],
         frozenset(t for (t, _), _ in of("filled")),
+        {(table, c.name): c.days for table, c in columns if c.days},
         is_tidy,
     )
 
@@ -289,6 +291,7 @@ class _Attempt:
 
     def run(self, gold_tree, tree) -> bool:
         "Whether both are proved equal; raises `Unproved` with the reason if that can't be decided."
+        self.known.read = frozenset(t.name.lower() for t in gold_tree.find_all(exp.Table))
         if len(gold_tree.selects) != len(tree.selects):
             raise Unproved("another number of columns")
         gold = self.gold.query(gold_tree, None, True)

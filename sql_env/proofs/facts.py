@@ -48,13 +48,15 @@ class Assumption(NamedTuple):
     kind: str  # not_null, holds, numerals, key, reference, filled, no_ties or exact
     table: str = ""
     columns: tuple[str, ...] = ()
-    detail: tuple[str, ...] = ()  # of `holds` the storage classes, of a reference the parent
+    detail: tuple[
+        str, ...
+    ] = ()  # of `holds` the storage classes, of a reference the parent, of `filled` "gold" if that reads it
     declared: bool = False  # otherwise it is seen in the data
 
     @property
     def is_sure(self) -> bool:
-        "Whether it is declared, or what every sane content keeps: exact numbers, tables that are not empty."
-        return self.declared or self.kind in ("exact", "filled")
+        "Whether it is declared, or what every sane content keeps: exact numbers, a row in each table that gold reads."
+        return self.declared or self.kind == "exact" or self.detail == ("gold",)
 
     def __str__(self):
         column = f"{self.table}.{', '.join(self.columns)}"
@@ -86,6 +88,7 @@ class _ColumnFacts:
     digits: tuple[int, int] | None = (
         None  # the fewest and the most, if all texts are whole numbers, plainly written
     )
+    days: tuple[str, ...] = ()  # some of its texts, if all are dates, with or without a time
 
 # %% ../../nbs/proofs/01_facts.ipynb #f9a9788d
 @dataclass(frozen=True)
@@ -154,6 +157,19 @@ def _digits(con: apsw.Connection, table: str, column: str) -> tuple[int, int] | 
     sql = f"""SELECT min(length({name})), max(length({name})) FROM {quote_identifier(table)}
         HAVING NOT total({name} <> CAST(CAST({name} AS INTEGER) AS TEXT))"""
     return con.execute(sql).get
+
+# %% ../../nbs/proofs/01_facts.ipynb #d4y5f4c7
+_SOME_DAYS = 14
+
+
+def _days(con: apsw.Connection, table: str, column: str) -> tuple[str, ...]:
+    "Some texts of a column, if each is a day such as `2024-05-31` or a month such as `2024-05`, whatever follows it."
+    name = quote_identifier(column)
+    day = f"substr({name} || '-01', 1, 10)"
+    sql = f"""SELECT DISTINCT {name} FROM {quote_identifier(table)} WHERE {name} IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM {quote_identifier(table)} WHERE date({day}) <> {day} OR date({day}) IS NULL AND {name} IS NOT NULL
+        ) LIMIT {_SOME_DAYS}"""
+    return tuple(str(text) for (text,) in con.execute(sql))
 
 # %% ../../nbs/proofs/01_facts.ipynb #d191750a
 def _keeps(con: apsw.Connection, table: str, reference: Reference) -> bool:
@@ -243,6 +259,7 @@ def _table_facts(
             "null" in kinds or not rows,  # a table without rows shows nothing
             holds,
             _digits(con, name, c.name) if holds == {"text"} else None,
+            _days(con, name, c.name) if holds == {"text"} else (),
         )
     own = keys[name.lower()]
     references = tuple(r for r in _declared_references(con, name, keys) if _keeps(con, name, r))
@@ -282,6 +299,7 @@ class _Knowledge:
     ):
         self.schema = schema
         self.data = data
+        self.read: frozenset[str] = frozenset()  # the tables that gold reads
         self.used: dict[Assumption, None] = {}
 
     def _note(self, *assumption) -> bool:
@@ -336,7 +354,9 @@ class _Knowledge:
 
     def is_filled(self, table: str) -> bool:
         "Whether a table has a row."
-        return self.data and self.schema.tables[table].is_filled and self._note("filled", table)
+        by_gold = ("gold",) if table in self.read else ()
+        is_filled = self.data and self.schema.tables[table].is_filled
+        return is_filled and self._note("filled", table, (), by_gold)
 
 # %% ../../nbs/proofs/01_facts.ipynb #a83a2811
 def all_assumptions(schema: Schema) -> list[Assumption]:

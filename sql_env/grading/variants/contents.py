@@ -10,7 +10,9 @@ __all__ = ['Kept', 'Contents', 'Comparison', 'Counterexample', 'shrunk']
 # %% ../../../nbs/grading/variants/09_contents.ipynb #3b4ac246
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from itertools import groupby, repeat
 from random import Random
@@ -20,6 +22,13 @@ import apsw
 
 from ...database.catalog import Reference, read_columns, read_keys, read_references
 from ..answers import _compare_written
+from sql_env.grading.variants.columns import (
+    _counted_sizes,
+    _number,
+    _values_near,
+    column_constants,
+    possible_values,
+)
 from ...sql.analysis import column_literals, select_order_keys, tie_tests
 from ...sql.text import format_value, quote_identifier
 
@@ -31,54 +40,6 @@ _FIRST_KEY = 1_000_000  # of large groups
 _LITERAL = re.compile(
     r"""'((?:[^']|'')*)'|"((?:[^"]|"")*)"|\b(\d+(?:\.\d*)?(?:e[+-]?\d+)?)\b""", re.I
 )
-
-# %% ../../../nbs/grading/variants/09_contents.ipynb #54e59b51
-def _number(text: str) -> int | float | None:
-    "The number that a text is, if it is one of ordinary size."
-    if not re.fullmatch(r"\s*[+-]?\d+(\.\d*)?\s*", text) or len(text) > 15:
-        return None
-    return int(text) if "." not in text else float(text)
-
-# %% ../../../nbs/grading/variants/09_contents.ipynb #2d735558
-_COUNTED = re.compile(
-    r"\bcount\s*\([^()]*\)\s*(?:[<>=!]{1,2}|between)\s*(\d{1,3})\b|\b(\d{1,3})\s*[<>=!]{1,2}\s*count\s*\(",
-    re.I,
-)
-_MAX_GROUP = 250  # rows
-
-# %% ../../../nbs/grading/variants/09_contents.ipynb #95ecaa19
-def _counted_sizes(
-    statements: Iterable[str],  # any texts
-) -> list[int]:
-    "Sizes of groups around each bound that `count` is compared with, if they are larger than usual ones."
-    bounds = {int(a or b) for sql in statements for a, b in _COUNTED.findall(sql)}
-    return sorted({n + step for n in bounds if 3 < n < _MAX_GROUP for step in (-1, 0, 1)})
-
-# %% ../../../nbs/grading/variants/09_contents.ipynb #9304b247
-def _values_near(literal: Any) -> dict[str, list]:
-    "Values beside a literal, beyond it and in its other forms, by storage class."
-    number = _number(literal) if isinstance(literal, str) else literal
-    found: dict[str, list] = {"integer": [], "real": [], "text": []}
-    if number is not None and abs(number) < 2**53:
-        n = int(number)
-        found["integer"] += [n, n + 1, n - 1, n, 10 * n + 7, -n]
-        found["real"] += [float(number), n + 0.5, n - 0.5, number + 0.25, number * 1.5]
-        found["text"] += [str(number), f"0{number}", f"{n}.0", str(n + 1), str(10 * n), f"{n}a"]
-    if isinstance(literal, str):
-        plain = literal.replace("%", "").replace("_", "x")
-        found["text"] += [
-            literal,
-            plain,
-            plain,
-            plain.swapcase(),
-            f"x{plain}",
-            f"{plain}x",
-            f"{plain} y",
-            plain[:-1],
-            literal.replace("%", "q"),
-            f"z{plain.lower()}z",
-        ]
-    return found
 
 # %% ../../../nbs/grading/variants/09_contents.ipynb #4d09be3e
 def _pools(statements: Iterable[str]) -> tuple[dict[str, list], dict[str, dict[str, list]]]:
@@ -113,6 +74,16 @@ def _in_one_case(texts: Iterable[str]) -> list[str]:
             found.append(text)
     return found
 
+# %% ../../../nbs/grading/variants/09_contents.ipynb #r34ld4y5
+def _real_days(texts: Iterable[str]) -> list[str]:
+    "The texts that begin with a day, or with a month, that there is: not 30 February."
+    found = []
+    for text in texts:
+        with suppress(ValueError):
+            date.fromisoformat(f"{text}-01"[:10])
+            found.append(text)
+    return found
+
 # %% ../../../nbs/grading/variants/09_contents.ipynb #722c123f
 @dataclass(frozen=True)
 class Kept:
@@ -126,6 +97,9 @@ class Kept:
     keys: Sequence[tuple[str, tuple[str, ...]]] = ()
     references: Sequence[tuple[str, Reference]] = ()
     filled: frozenset[str] = frozenset()
+    days: Mapping[tuple[str, str], Sequence[str]] = field(
+        default_factory=dict
+    )  # some of a column of dates
     is_tidy: bool = False  # texts in one case, no empty ones; types as declared; all tables filled
 
 # %% ../../../nbs/grading/variants/09_contents.ipynb #ccd9a7df
@@ -186,6 +160,14 @@ class Contents:
             for kinds in (self.pool, *self.near.values()):
                 kinds["text"] = _in_one_case(kinds.get("text", [])) or ["a"]
                 kinds["real"] = [x for x in kinds.get("real", []) if x == int(x)]  # whole years
+        named = column_constants(statements, frozenset(column for _, column in self.kept.days))
+        self.days = {
+            place: [
+                _real_days(values)
+                for values in possible_values(days, "date", named.get(place[1], []))
+            ]
+            for place, days in self.kept.days.items()
+        }  # any, and those near constants
         self.con = apsw.Connection(":memory:")
         self.con.pragma("page_size", 512)  # small pages make small images
         self.con.pragma("foreign_keys", False)
@@ -288,7 +270,9 @@ class Contents:
     def _insert_group(self, table: _Table, template: dict, size: int, parents: dict) -> None:
         "So many rows that differ in their keys only, as far as keys of one column can be made."
         seen: set[tuple] = set()
-        keys = {key[0] for key in table.keys if len(key) == 1}
+        keys = {
+            key[0] for key in table.keys if len(key) == 1 and (table.name, key[0]) not in self.days
+        }
         for name, *_, is_rowid in table.columns:
             keys |= {name.lower()} if is_rowid else set()
         for n in range(size):
@@ -325,6 +309,9 @@ class Contents:
         if rng.random() < nulls and not (required or is_rowid or place in self.kept.not_null):
             return None
         kinds = ("integer",) if is_rowid else self.kept.holds.get(place) or _kinds(declared)
+        if place in self.days:
+            every, near = self.days[place]
+            return near[0] if hits > 1 else rng.choice(near if rng.random() < hits else every)
         if place in self.kept.numerals:
             low, high = self.kept.numerals[place]
             number = abs(rng.choice(self.near.get(place[1], {}).get("integer") or pool["integer"]))
