@@ -12,6 +12,7 @@ import weakened_rules
 from conftest import ROOT
 from deceiving_pairs import DATABASES, PAIRS, SCHEMA, Whole, differing, kinds_of_false_proofs
 from made_rows import made_row
+from sql_env.proofs.contents import Comparison, Contents
 from tables import cases
 
 from sql_env import EpisodeEnv, OraclePolicy, audit_questions, evaluate, load
@@ -19,7 +20,6 @@ from sql_env.evaluation.audit import _contradicting_golds, equal_golds
 from sql_env.evaluation.logs import read_log
 from sql_env.evaluation.results import EvaluationResult, result_texts
 from sql_env.evaluation.rows import EpisodeResult, _normalized_gold, episode_result
-from sql_env.grading.variants.contents import Comparison, Contents
 from sql_env.proofs import decision
 from sql_env.proofs.decision import kept_by, prove, prove_on
 from sql_env.proofs.facts import Assumption, all_assumptions, read_facts
@@ -209,7 +209,7 @@ def test_each_of_these_pairs_differs():
         for judge in (Comparison(*texts), Comparison(*texts[::-1])):
             contents = Contents(con, {t for text in texts for t in referenced_tables(text)}, texts)
             contents.left = 10**6
-            if judge.differ(Whole(con)) or any(contents.fill(n) and judge.differ(contents) for n in range(200)):
+            if judge.differ(Whole(con)) or any(contents.fill(n) and judge.differ(contents) for n in range(800)):
                 break
         else:
             raise AssertionError(pair)
