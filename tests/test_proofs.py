@@ -12,15 +12,14 @@ import weakened_rules
 from conftest import ROOT
 from deceiving_pairs import DATABASES, PAIRS, SCHEMA, Whole, differing, kinds_of_false_proofs
 from made_rows import made_row
-from sql_env.proofs.contents import Comparison, Contents
 from tables import cases
 
-from sql_env import EpisodeEnv, OraclePolicy, audit_questions, evaluate, load
-from sql_env.evaluation.audit import _contradicting_golds, equal_golds
+from sql_env import EpisodeEnv, OraclePolicy, evaluate, load
 from sql_env.evaluation.logs import read_log
 from sql_env.evaluation.results import EvaluationResult, result_texts
-from sql_env.evaluation.rows import EpisodeResult, _normalized_gold, episode_result
+from sql_env.evaluation.rows import EpisodeResult, episode_result
 from sql_env.proofs import decision
+from sql_env.proofs.contents import Comparison, Contents
 from sql_env.proofs.decision import kept_by, prove, prove_on
 from sql_env.proofs.facts import Assumption, all_assumptions, read_facts
 from sql_env.sql.analysis import parse_sql, referenced_tables
@@ -482,28 +481,3 @@ def test_what_a_certificate_rests_on_stands_in_log_and_page(tmp_path):
             parts = _film_data(shown)["steps"][-1].parts
             assert [part.text for part in parts if part.title == "certified"] == ["right: proved"]
             assert certified.detail in [part.text for part in parts]
-
-
-def test_golds_that_are_proved_equal_or_contradict_each_other_are_found():
-    qs = load("bundled")
-    q = next(q for q in qs if "count ( * )" in str(_normalized_gold(q)) and q.gold_answer[0][0] > 1)
-    twin = q.with_fields(question_id="twin", gold_sql=f"SELECT * FROM ({q.gold_sql})")
-    lucky = q.with_fields(question_id="lucky", gold_sql=f"SELECT {q.gold_answer[0][0]}")
-    wrong = lucky.with_fields(question_id="wrong", gold_answer=((0,),), gold_sql="SELECT 0")
-    [(alike, proof)] = equal_golds(qs, [q, twin, lucky, wrong])
-    assert {q.question_id for q in alike} == {q.question_id, "twin"} and proof
-    pairs = _contradicting_golds(qs, [q, twin, lucky, wrong])
-    apart = [(q.question_id, "lucky"), (q.question_id, "wrong"), ("twin", "lucky"), ("twin", "wrong")]
-    apart = {*map(frozenset, [*apart, ("lucky", "wrong")])}
-    assert {frozenset((a.question_id, b.question_id)) for a, b, _ in pairs} == apart
-    report = audit_questions(qs.with_questions([q, twin, lucky]), progress=False)
-    flags = {q.question_id: set(q.flags) for q in report.questions}
-    assert "equal_gold" in flags["twin"] and "contradicted" not in report.counts().keys() - {"contradicted"}
-    assert "contradicted" in flags["lucky"] and "equal_gold" not in flags["lucky"]
-    # tasks have no gold query and no gold rows; what tells them apart are their statements
-    tasks = load("bundled_tasks")
-    assert equal_golds(tasks) == _contradicting_golds(tasks) == []
-    one = next(q for q in tasks if q.gold_statements)
-    twin = one.with_fields(question_id="twin")
-    [group] = equal_golds(tasks, [*tasks, twin])
-    assert [q.question_id for q in group.questions] == [one.question_id, "twin"]
