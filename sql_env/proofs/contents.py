@@ -91,8 +91,8 @@ class Kept:
 class _Table:
     name: str
     columns: tuple[
-        tuple[str, str, bool, bool], ...
-    ]  # name, affinity by its letter, NOT NULL, rowid
+        tuple[str, Sequence[str], bool, bool], ...
+    ]  # name, storage classes it is meant for, NOT NULL, rowid
     keys: tuple[tuple[str, ...], ...]
 
     @cached_property
@@ -193,7 +193,12 @@ class Contents:
             self._add(reference.parent.lower(), (*path, name))
         rowid = has_rowid_name(self.con, name, info)
         columns = tuple(
-            (c.name, c.type, bool(c.not_null), rowid and bool(c.key_place))
+            (
+                c.name,
+                _KINDS[_column_affinity(c.type)],
+                bool(c.not_null),
+                rowid and bool(c.key_place),
+            )
             for c in info
             if not c.hidden
         )
@@ -272,10 +277,9 @@ class Contents:
         hits: float,
     ) -> Any:
         "A value that a column may hold."
-        _, declared, required, is_rowid = column
+        _, meant, required, is_rowid = column
         if rng.random() < nulls and not (required or is_rowid or place in self.kept.not_null):
             return None
-        meant = _KINDS[_column_affinity(declared)]
         kinds = ("integer",) if is_rowid else self.kept.holds.get(place) or meant
         if place in self.days:
             every, edges = self.days[place]
