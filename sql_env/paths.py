@@ -121,7 +121,7 @@ class DiskCache:
                 marks = ", ".join("?" * len(some))
                 sql = f"SELECT key, checksum, data FROM entries WHERE key IN ({marks})"
                 for key, checksum, data in con.execute(sql, some):
-                    if type(data) is bytes and zlib.crc32(data) == checksum:
+                    if key in some and type(data) is bytes and zlib.crc32(data) == checksum:
                         found[key] = data
 
         if self.path.is_file():

@@ -33,7 +33,6 @@ _OURS = dict(
         follow_ups="sql_env.worlds:FollowUpWorld.source",
     ),
     verdicts=dict(certified="sql_env.proofs:CERTIFIED"),
-    provers=dict(equality="sql_env.proofs:prove_on"),
     policies=dict(
         random="sql_env.policies.baselines:RandomPolicy",
         greedy="sql_env.policies.baselines:GreedyPolicy",

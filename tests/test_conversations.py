@@ -271,12 +271,10 @@ def test_one_bad_gold_sets_the_conversation_aside_and_an_audit_checks_each_quest
     assert "Question 3: " in next(q for q in report.questions if q.follow_ups).reason("error")
     tied = "SELECT bill_id FROM bill ORDER BY paid LIMIT 1"
     asked = dict(question=WORDS[0], sql=SQL[0], follow_ups=[dict(question="One of them?", sql=tied)])
-    other = asked | {"follow_ups": [dict(question="And in Bonn?", sql=SQL[1])], "question": "Paid ones?"}
-    report = audit_questions(load("folder", write(tmp_path, db, asked, other)), progress=False)
-    first, second = sorted(report.questions, key=lambda q: q.question_id)
+    report = audit_questions(load("folder", write(tmp_path, db, asked)), progress=False)
+    [first] = report.questions
     assert "tie_at_limit" in first.flags and "Question 2: " in first.reason("tie_at_limit")
-    assert "duplicate_gold" not in second.flags, "they go on differently"
-    assert "unanswerable" not in second.flags
+    assert "unanswerable" not in first.flags
 
 
 # --- published sets

@@ -13,7 +13,6 @@ import platform
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields
@@ -44,7 +43,7 @@ from ..plugins import EXTRAS, Fields, needs_extra
 from ..server.settings import Settings
 
 if TYPE_CHECKING:
-    from sql_env.questions.question_set import Question, QuestionSet
+    from sql_env.questions.question_set import QuestionSet
 
 # %% ../../nbs/cli/04_train.ipynb #145fcc7e
 def _database_row(name: str, questions: "QuestionSet") -> list[str]:
@@ -67,16 +66,6 @@ def _show_data(console: Console, questions: "QuestionSet", n: int, seed: int) ->
     for question in questions.sample(n, seed):
         console.print(f"[dim]{escape(question.question_id)}[/]  {escape(question.question_text)}")
     _print_left_out(console, questions)
-
-# %% ../../nbs/cli/04_train.ipynb #28dac29e
-def _show_equal_golds(console: Console, groups: "Sequence[tuple[list[Question], str]]") -> None:
-    "Print the groups of questions that have one gold."
-    for alike, proof in groups:
-        how = f"proved equal, assuming {proof}" if proof else "the same gold"
-        console.print(f"[bold]{len(alike)} questions[/], {escape(how)}")
-        for q in alike:
-            console.print(f"[dim]{escape(q.question_id)}[/]  {escape(q.question_text)}")
-    console.print(f"{sum(len(alike) for alike, _ in groups)} questions in {len(groups)} groups")
 
 # %% ../../nbs/cli/04_train.ipynb #66cbcd07
 def _data_numbers(questions: "QuestionSet") -> dict:
@@ -101,7 +90,6 @@ questions  Show this many questions.
 n -n 1..   Number of generated questions.
 download --download  Download Spider from its authors, once.
 out        Write databases and questions to this folder.
-duplicates --duplicates  List questions whose golds are the same or proved equal.
 """)
 def _data_command(
     context: typer.Context,
@@ -112,7 +100,6 @@ def _data_command(
     workers: int = 1,
     download: bool = False,
     out: Path | None = None,
-    duplicates: bool = False,
     as_json: bool = False,
 ):
     """See what a source holds, or write it to a folder; `data import` makes databases of other files.
@@ -129,19 +116,8 @@ def _data_command(
         from sql_env.questions.question_set import save_question_set
 
         save_question_set(loaded, out)
-    groups: Sequence[Any] = ()
-    if duplicates:
-        from sql_env.evaluation.audit import equal_golds  # slow to load
-
-        groups = equal_golds(loaded)
     if as_json:
-        numbers = _data_numbers(loaded)
-        if duplicates:
-            ids = [dict(ids=[q.question_id for q in g.questions], proof=g.proof) for g in groups]
-            numbers["duplicates"] = ids
-        _print_json(numbers)
-    elif duplicates:
-        _show_equal_golds(Console(), groups)
+        _print_json(_data_numbers(loaded))
     else:
         _show_data(Console(), loaded, questions, seed)
 

@@ -297,7 +297,6 @@ no_variants: no variants of the database can be made, so no robust verdict is po
 double_quoted: gold used double quotes for text; they were replaced
 order_unknown: the keys of ORDER BY could not be found
 tie_at_limit: rows tie where a LIMIT cuts, so other answers are as good
-padded_codes: codes that gold compares have blanks at their ends and never meet
 bare_column: a column beside an aggregate is neither grouped nor determined
 float_bits: the last bits of a float change with the order of rows
 unanswerable: an oracle that may only look can't answer it
@@ -305,20 +304,9 @@ stale: the stored answer is not what gold gives
 untranslated: gold is of another dialect and could not be translated
 guessable: a reward-hacking baseline gets it right
 few_variants: too few variants could be made
-wrong_bound: gold draws a limit otherwise than the question says
-unused_value: the question names a value of the data that gold does not use
-text_as_number: gold puts numbers in order that are stored as text
-wrong_order: gold takes the other end of an order than the question asks for
-unknown_value: gold looks for a text that the data writes in other letters
-absent_value: gold finds nothing, for a text that the data does not hold
-date_as_text: gold puts dates in order that are stored in words or from day or month to year
 """),
     **{flag: rule.meaning for flag, rule in SHAPE_RULES.items()},
     **meanings("""
-duplicate_gold: another question has the same gold
-equal_gold: another question's gold is written otherwise and proved equal
-contradicted: a question in the same words has a gold that gives other rows
-near_duplicate: a question of another split has nearly the same words
 unchanged: gold of a task changes nothing
 breaks_invariant: gold of a task changes what must stay
 unwitnessed: no row on which a task is judged fails one condition of its gold alone

@@ -35,9 +35,9 @@ from sql_env.grading.variants.columns import (
     MIXED,
     NARROW,
     _compared_columns,
+    _counted_sizes,
     column_constants,
 )
-from .contents import _counted_sizes
 from sql_env.grading.variants.instances import (
     InstanceGenerator,
     RowSampler,
