@@ -65,8 +65,8 @@ from ...sql.text import Result, has_order_by, quote_identifier, sql_tokens, unqu
 def _in_one_layout(
     sql: str,  # any text
 ) -> str:
-    "A query without comments and last semicolons, its words in lower case with single blanks between."
-    words = [t.text.lower() if t.kind == "word" else t.text for t in sql_tokens(sql)]
+    "A query without comments and last semicolons, its words in capitals with single blanks between."
+    words = [t.text.upper() if t.kind == "word" else t.text for t in sql_tokens(sql)]
     return " ".join(words).rstrip("; ")
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #c01a3d1f
