@@ -41,7 +41,7 @@ def is_last(
     answer: str,  # as it was written
 ) -> bool:
     "Whether an answer is `@last`, whatever dress it wears."
-    return answer.strip(" \t\n\r`'\"*.").lower() == "@last"
+    return answer.strip(' \t\n\r`"*.').lower() == "@last"
 
 # %% ../../nbs/grading/02_readings.ipynb #c746c936
 def _json_cell(value: Any) -> Any:
