@@ -136,7 +136,7 @@ def counted_answer(path, monkeypatch, query, answer, verify="robust"):
     ran, load, run = [], Sandbox.load, Sandbox.run
     with monkeypatch.context() as patch:
         patch.setattr(Sandbox, "load", lambda self, image: (ran.append(len(image)), load(self, image))[1])
-        patch.setattr(Sandbox, "run", lambda self, sql: (ran.append(sql), run(self, sql))[1])
+        patch.setattr(Sandbox, "run", lambda self, sql, **how: (ran.append(sql), run(self, sql, **how))[1])
         episode = Episode(q, db, verify=verify)
         episode.reset()
         episode.step("QUERY", query)

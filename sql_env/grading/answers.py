@@ -29,6 +29,7 @@ from sql_env.grading.readings import (
     _find_doubt,
     _iter_readings,
     _needs_quotes,
+    is_last,
 )
 from ..sql.clauses import ColumnOrigin, column_origins
 from sql_env.sql.text import (
@@ -441,7 +442,7 @@ def _readings(
     about: str,
 ) -> Iterable[list[tuple]]:
     "All that an answer may mean, the plainest first; raises `UnreadableAnswerError`. What is right is not known here."
-    if isinstance(answer, str) and answer.strip().lower() == "@last":
+    if isinstance(answer, str) and is_last(answer):
         if last is None:
             raise UnreadableAnswerError("@last needs a successful QUERY first.")
         return [list(last)]
@@ -772,7 +773,7 @@ def is_grounded(
     evidence: Evidence,  # what was seen; row counts of DESCRIBE are results too
 ) -> bool:
     "Whether every value of an answer came out of a table in a result."
-    if answer.strip().lower() == "@last":
+    if is_last(answer):
         return _is_last_grounded(evidence)
     last = evidence.last_seen
     for rows in _iter_readings(answer, *((last.column_names, last.n_rows) if last else ())):

@@ -188,11 +188,11 @@ def _answer(scene: Scene, text: str) -> Said:
 def _judge_value(ask: "Ask", text: str) -> "Verdict":
     "Whether an answer is right by value, for any of the golds; raises `UnreadableAnswerError`."
     from sql_env.grading.answers import Verdict, verify
-    from sql_env.grading.readings import UnreadableAnswerError
+    from sql_env.grading.readings import UnreadableAnswerError, is_last
 
     q, evidence = ask.question, ask.board.evidence
     last = evidence.last_seen
-    if last is not None and last.truncated and text.strip().lower() == "@last":
+    if last is not None and last.truncated and is_last(text):
         raise UnreadableAnswerError(
             "The last result was cut and can't be an answer; narrow the query."
         )

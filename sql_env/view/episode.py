@@ -30,7 +30,7 @@ from sql_env.evaluation.rows import (
     classify_failure,
 )
 from ..grading.answers import VERDICT_REASONS, Verdict, compare_rows
-from ..grading.readings import parse_answer
+from ..grading.readings import is_last, parse_answer
 from ..grading.variants.robust import ROBUST_REASONS
 from ..play.acts import ACTIONS, NEXT_QUESTION, OPTIONS, find_act
 from ..play.board import unescape_markup
@@ -52,7 +52,7 @@ def _as_judged(
 ) -> tuple[list[tuple] | None, Verdict | None]:
     "The rows of an answer in the reading that was judged, and their verdict; None for what is not known."
     readings: list[list[tuple]] = []
-    if text.strip().lower() == "@last":
+    if is_last(text):
         readings = [] if last is None else [list(last)]
     else:
         with suppress(ValueError, RecursionError):
