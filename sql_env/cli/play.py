@@ -8,7 +8,6 @@ Docs: https://hjerpe.github.io/sql_env/cli/play.html.md"""
 __all__ = ['show_episode', 'demo']
 
 # %% ../../nbs/cli/02_play.ipynb #d88c9a3e
-import json
 import sys
 import webbrowser
 from collections.abc import Mapping
