@@ -86,7 +86,6 @@ train: training, or a model on this machine
 vllm: rollouts by vLLM in training
 inspect: the tasks of Inspect AI
 skyrl: the environment of SkyRL
-gym: the environment of Gymnasium
 verifiers: the taskset of verifiers
 mcp: tools over MCP
 prove: proofs that two queries are equal

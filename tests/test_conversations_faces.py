@@ -131,24 +131,6 @@ def test_a_server_and_its_client(questions, talk, reveal):
         assert "turns_correct" not in obs.metadata
 
 
-def test_gymnasium(questions, talk):
-    gym = pytest.importorskip("sql_env.integrations.gymnasium", reason="gymnasium is not installed")
-    env = gym.GymEnv(questions, budget=3)
-    env.reset(options=dict(question_id=talk.question_id))
-
-    def step(kind, argument):
-        return env.step(dict(action_type=env.actions.index(kind), argument=argument))
-
-    for i, move in enumerate(moves(talk)):
-        view, _, terminated, truncated, info = step(*move)
-        assert env.observation_space.contains(view) and (terminated, truncated) == (i == 7, False)
-    assert info["correct"] and info["turns_correct"] == [True] * 4
-    env.reset(options=dict(question_id=talk.question_id))
-    for move in [("ANSWER", "no"), *[("SAMPLE", "x")] * 3]:
-        *_, terminated, truncated, info = step(*move)
-    assert (terminated, truncated) == (False, True) and not info["correct"]
-
-
 def test_inspect_has_a_verdict_for_each_question(questions, talk):
     inspect_ai = pytest.importorskip("sql_env.integrations.inspect_ai", reason="no inspect_ai")
     assert len(json.loads(inspect_ai._question_sample(talk).target)) == 4

@@ -153,17 +153,6 @@ def explorer(questions, q, moves) -> Judged:
     return Judged(it.human.episode.verdict.correct)
 
 
-def gymnasium(questions, q, moves) -> Judged:
-    module = pytest.importorskip("sql_env.integrations.gymnasium", reason="no gymnasium")
-    env = module.GymEnv(questions, actions=VERBS)
-    env.reset(options=dict(question_id=q.question_id))
-    paid = 0.0
-    for verb, argument in moves:
-        *_, reward, _, _, info = env.step(dict(action_type=env.actions.index(verb), argument=argument))
-        paid += reward
-    return Judged(info["correct"], paid)
-
-
 def skyrl(questions, q, moves) -> Judged:
     module = pytest.importorskip("sql_env.integrations.skyrl", reason="no skyrl-gym")
     env = module.SkyRLEnv(questions, extras=dict(question_id=q.question_id), actions=VERBS)
@@ -204,7 +193,7 @@ def verifiers(questions, q, moves) -> Judged:
 
 
 FACES = [session, resumed, server, trl, mcp, mcp_of_openenv, page, explorer]
-FACES += [gymnasium, skyrl, inspect, verifiers]
+FACES += [skyrl, inspect, verifiers]
 KINDS = "question task policy conversation writing unclear unanswerable".split()
 
 

@@ -141,17 +141,6 @@ def test_a_line_of_help_an_audit_without_flags_and_a_server_of_as_many_questions
     assert Settings.from_env(dict(SQL_ENV_PATH="mine")).source == "folder"
 
 
-def test_texts_by_chance_are_as_long_as_an_agent_writes():
-    gym = pytest.importorskip("gymnasium")
-    from sql_env.integrations.gymnasium import GymEnv
-
-    env = GymEnv(load("bundled"))
-    env.action_space.seed(0)
-    drawn = [env.action_space.sample() for _ in range(40)]
-    assert max(len(action["argument"]) for action in drawn) <= 200
-    assert all(map(env.action_space.contains, drawn)) and gym
-
-
 def test_a_fork_that_is_closed_leaves_the_session_it_came_from():
     tasks = load("bundled_tasks")
     task = tasks.get("craft_brewery-t01")
