@@ -190,8 +190,6 @@ def test_an_explorer_has_the_boxes_that_its_questions_can_use(questions):
     assert set(plain.human.board.boxes) == {"QUERY", "ANSWER"}
     plain.picker.source.value = "tasks"
     assert "EXECUTE" in plain.human.board.boxes and plain.human.episode.question.writes
-    plain.picker.source.value = "manual"
-    assert "SEARCH" in plain.human.board.boxes and "EXECUTE" not in plain.human.board.boxes
     assert set(EpisodeExplorer(questions, actions=()).human.board.boxes) == {"QUERY", "ANSWER"}
 
 

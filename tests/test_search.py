@@ -1,39 +1,28 @@
-"SEARCH, documents, wide worlds and worlds with a manual."
+"SEARCH and documents."
 
 import pickle
 import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 
-import apsw
 import pytest
 from databases import somebody_compiles
 from tables import cases
 
 import sql_env.database.database as database_module
 from sql_env.database import search as searching
-from sql_env.database.catalog import plain_table_names, read_catalog
 from sql_env.database.database import Database, NotBrief, QueryError, build_database
 from sql_env.database.search import MAX_DOCUMENT_BYTES, MAX_FOUND, SearchIndex, read_documents
-from sql_env.evaluation import audit_questions, evaluate, hack_floor
+from sql_env.evaluation import audit_questions
 from sql_env.grading.answers import _text_values
-from sql_env.grading.variants.sandbox import read_schema
 from sql_env.paths import SourceError
-from sql_env.play import Episode, EpisodeEnv, RewardConfig
+from sql_env.play import Episode, RewardConfig
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
 from sql_env.play.board import MAX_SCHEMA_CHARS, SchemaView
 from sql_env.play.chat import parse_tool_call, tool_schemas
-from sql_env.policies import OraclePolicy
-from sql_env.policies.baselines import hacks_for
 from sql_env.questions.question_set import Question, QuestionSet, save_question_set
 from sql_env.sources.loading import load
-from sql_env.view.episode import touched_tables, view_episode
-from sql_env.view.html import render_html
-from sql_env.view.page import episode_html, episode_view_html
-from sql_env.worlds import ManualWorld, world_set, worlds
-from sql_env.worlds.search import WideWorld, rename_words
 
 SCHEMA = """CREATE TABLE customer_v2 ( -- customers since 2021, in use
   id INTEGER PRIMARY KEY, name TEXT, -- as in the passport
@@ -47,10 +36,6 @@ ROWS = dict(customer_v2=[(1, "Aurora", "Zanzibar"), (2, "Mistral", "Quito")], cu
 ROWS["tblShip"] = [("Bora", 80.5), ("Cirrus", 300.0)]
 MANUAL = {"manual.md": "# Rule 4\n\nA client is `gold` from 1,250.5 EUR on.\n\n## Old\n\nUntil 900."}
 SEARCHING = (*ACTIONS, "SEARCH")
-CLUES = dict(
-    runs="SELECT table_name FROM job_runs WHERE outcome = 'ok' AND table_name IN ({}) ORDER BY ended DESC LIMIT 1",
-    moves="SELECT new_table FROM moves WHERE new_table IN ({0}) AND new_table NOT IN (SELECT old_table FROM moves)",
-)
 
 
 @pytest.fixture(scope="module")
@@ -281,10 +266,6 @@ def test_documents_are_saved_loaded_and_audited_and_sources_come_with_theirs(pat
     assert again.documents == {"shop": MANUAL}
     assert pickle.loads(pickle.dumps(again.sample(1))).database("shop").search("gold").passages
     assert audit_questions(again, progress=False).exit_code == 0
-    for source, options in (("wide", dict(n_tables=60)), ("manual", dict(level=2))):
-        qs = load(source, n=6, split="test", **options)
-        assert len(qs) == 6 and {q.split for q in qs} == {"test"} and qs.documents
-        assert qs.database(qs[0].database_name).documents
 
 
 def test_which_files_belong_to_a_database(tmp_path):
@@ -302,135 +283,3 @@ def test_passages_hold_all_words_once():
         said = " ".join(p.text for p in passages)
         body = " ".join(line for line in text.splitlines() if not line.startswith("#"))
         assert "".join(said.split()) == "".join(body.split()) and all(len(p.text) <= 600 for p in passages)
-
-
-@pytest.fixture(scope="module")
-def wide():
-    return WideWorld(0, 120, n=12)
-
-
-def test_a_wide_world_has_as_many_tables_as_asked_for(wide):
-    for n in (30, 31, 57, 120):
-        w = wide if n == 120 else WideWorld(0, n, n=3)
-        assert len(w.database.tables) == n == len({t.lower() for t in w.database.tables})
-    assert WideWorld(0, 120, n=12).image == wide.image
-    with pytest.raises(ValueError, match="levels are 30 to"):
-        WideWorld(0, 29)
-    made = (next(worlds(30, split=s, kind=WideWorld, n=2)) for s in ("train", "validation", "test"))
-    assert len({w.branches[0].world.seed for w in made}) == 3, "splits share no world"
-
-
-def test_gold_is_right_and_every_decoy_is_wrong(wide):
-    assert len(wide.questions) == 12
-    for q, (branch, i) in zip(wide.questions, wide.drafts):
-        asked = branch.world.questions[i]
-        assert tuple(wide.database.query(q.gold_sql).rows) == q.gold_answer == asked.gold_answer
-        assert branch.site in q.question_text
-        for alike in branch.tables:
-            for decoy in alike.decoys if alike.name.lower() in q.tables_involved else ():
-                sql = rename_words(asked.gold_sql, branch.names | {alike.table.name: decoy})
-                assert sorted(map(repr, wide.database.query(sql).rows)) != sorted(map(repr, q.gold_answer))
-
-
-def test_the_table_in_use_is_inferred_and_said_nowhere(wide):
-    said, ways = wide.documents["tables.md"], set()
-    for branch in wide.branches:
-        ways.add(branch.known_by)
-        for alike in branch.tables:
-            names = [alike.name, *alike.decoys]
-            assert not any(f"`{name}`" in said for name in names)
-            about = re.findall(r"-- (.*)", "".join(wide.database.describe(n).text for n in names))
-            assert len(set(about)) <= 1
-            counts = {n: wide.database.query(f"SELECT count(*) FROM {n}").rows[0][0] for n in names}
-            assert list(counts.values()).count(counts[alike.name]) == 1
-            if branch.known_by == "rows":
-                assert f"{counts[alike.name]} {alike.table.plural}" in said
-                continue
-            quoted = ", ".join(f"'{name}'" for name in names)
-            found = wide.database.query(CLUES[branch.known_by].format(quoted)).rows
-            assert found == [(alike.name,)], branch
-    assert ways == {"runs", "rows", "moves"}
-
-
-def test_an_oracle_finds_its_tables_by_search(tmp_path):
-    questions = world_set("test", 1200, 6, folder=tmp_path, kind=WideWorld)
-    env = EpisodeEnv(questions, actions=SEARCHING)
-    first = env.reset(index=0)
-    tables = env.episode.database.tables
-    is_cut = "SEARCH finds them" in first.schema_info
-    assert is_cut == (sum(len(t) + 1 for t in tables) > MAX_SCHEMA_CHARS)
-    result = evaluate(env, OraclePolicy(questions, searches=True), progress=False)
-    assert result.success_rate == result.robust_rate == 1 and max(e.steps for e in result.episodes) <= 15
-
-
-def test_opening_knows_what_it_needs_without_reading_each_table(wide, tmp_path):
-    con = apsw.Connection(":memory:")
-    con.deserialize("main", wide.image)
-    plain = plain_table_names(con)
-    assert plain == frozenset(t.name.lower() for t in read_catalog(con).tables)
-    parents = read_schema(con, plain).parents
-    for name, above in parents.items():
-        rows = con.execute(f"PRAGMA foreign_key_list({name})").fetchall()
-        assert above == tuple(dict.fromkeys(row[2].lower() for row in reversed(rows)))
-    con.execute(f"CREATE TABLE wide ({', '.join(f'c{i}' for i in range(101))})")
-    assert plain_table_names(con) is None
-
-
-@pytest.mark.parametrize("level", [1, 2, 3])
-def test_manuals_decide(level):
-    kinds, turns, dated = set(), set(), 0
-    for w in islice(worlds(level, split="test", kind=ManualWorld), 12):
-        assert len(w.offices) == 1 + (level == 3) and bool(w.documents.get("offices.md")) == (level == 3)
-        for q, draft in zip(w.questions, w.drafts):
-            answers = [w.database.query(sql).rows[0][0] for sql in draft.sqls]
-            assert answers[0] == q.gold_answer[0][0] and len(answers) > 2
-            assert f"{answers[0]:.4g}" not in {f"{a:.4g}" for a in answers[1:] if a is not None}
-            kinds.add(draft.rule.kind)
-            turns.add((bool(draft.rule.exception), bool(draft.rule.mark)))
-            dated += bool(re.search(r"\d{4}-\d\d-\d\d", q.question_text))
-    assert kinds == {"threshold", "period", "surcharge", "code"} and dated > 20
-    wanted = {(True, False), (False, True)} if level == 1 else {(True, True)}
-    assert turns == wanted | {(False, False)}  # codes change at one day, and that is all
-
-
-def test_all_versions_stand_in_the_manual_of_each_office():
-    w = ManualWorld(5, 3)
-    for office in w.offices:
-        said = w.documents[f"manual_{office}.md"]
-        for rule in w.rules:
-            values = rule.values[office]
-            words = values[0].values() if rule.kind == "code" else map(rule.said, values)
-            assert all(str(word) in said for word in words)
-            assert said.count("(rule ") == len(w.rules) + sum(r.kind == "code" for r in w.rules)
-    assert ManualWorld(5, 3).documents == w.documents and ManualWorld(5, 3).image == w.image
-    with pytest.raises(ValueError, match="levels are 1 to 3"):
-        ManualWorld(5, 4)
-
-
-def test_who_has_not_read_it_is_wrong(tmp_path):
-    questions = world_set("test", 1, 15, folder=tmp_path, kind=ManualWorld)
-    made = islice(worlds(1, split="test", kind=ManualWorld), len(questions.databases) + 5)
-    wrong = {q.question_id: d.sqls[-1] for w in made for q, d in zip(w.questions, w.drafts)}
-    env = EpisodeEnv(questions, actions=SEARCHING)
-    assert evaluate(env, OraclePolicy(questions, searches=True), progress=False).success_rate == 1
-    guesser = OraclePolicy(questions, readings={key: {"": sql} for key, sql in wrong.items()})
-    assert evaluate(EpisodeEnv(questions), guesser, progress=False).success_rate == 0
-    floor, every = hack_floor(questions), hack_floor(questions, actions=SEARCHING)
-    assert len(hacks_for(SEARCHING)) == len(hacks_for(ACTIONS)) + 3
-    assert max(every.values()) <= max(floor.values()) + 0.01
-
-
-def test_a_page_shows_what_was_found_and_no_thousand_tables():
-    w = WideWorld(0, 300, n=3)
-    episode = Episode(w.questions[0], w.database, actions=SEARCHING)
-    policy, seen = OraclePolicy(w.questions, searches=True), episode.reset()
-    while not seen.done:
-        seen = episode.step(*policy.select_action(seen))
-    view = view_episode(episode)
-    shown = {table.name.lower() for table in view.tables}
-    assert len(shown) == 200 and shown >= {*w.questions[0].tables_involved} and episode.correct
-    found = touched_tables(view, view.turns[0])
-    assert found and found <= shown & {*episode.schema.known_columns}
-    page, still = render_html(episode_view_html(view)), episode_html(view).data
-    assert "sx-text" in page and len(page) < 500_000
-    assert "tables.md" in still or w.questions[0].tables_involved[0] in still

@@ -285,7 +285,6 @@ worlds_seed                 Seed of generated worlds: another number gives other
 evidence                    Whether hints that come with questions are shown; they are if not given.
 descriptions --descriptions  DESCRIBE shows what BIRD says about columns.
 documents --documents       A search finds BIRD's hints and descriptions; hints are no part of the questions then.
-tables 30..                 Number of tables of wide worlds.
 dialect                     SQL dialect of the gold, such as mysql; it is translated.
 {_setting_lines(_LIMITS)}"""
 
@@ -297,7 +296,6 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
     evidence: bool | None = None
     descriptions: bool = False
     documents: bool = False
-    tables: int | None = None
     dialect: str | None = None
     operations: int | None = None
     seconds: float | None = None
@@ -334,7 +332,7 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
             dialect=self.dialect,
             limits=self.limits,
         )
-        if_taken = dict(level=self.level, n=n, n_tables=self.tables, seed=self.worlds_seed)
+        if_taken = dict(level=self.level, n=n, seed=self.worlds_seed)
         wanted |= {name: x for name, x in if_taken.items() if takes_option(self.source, name)}
         options |= {name: x for name, x in wanted.items() if x is not None}
         return sources.load(self.source, self.path, self.split, progress=show_progress, **options)

@@ -144,7 +144,6 @@ def demo(
 
     A question that may need asking: `sql_env demo --source ambiguous --actions abstain,clarify`
 
-    A question in terms of a manual: `sql_env demo --source manual --actions search --policy oracle`
     """
     from sql_env.play.episode import EpisodeEnv
     from sql_env.policies.baselines import play_episode

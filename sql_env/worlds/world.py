@@ -364,11 +364,6 @@ class _GeneratedWorld(ABC):
         "Write its SQLite file into a folder."
         return _save_image(self.image, Path(folder) / f"{self.name}.sqlite")
 
-    @classmethod
-    def per_world(cls, level: int, n: int) -> dict[str, int]:
-        "Options for the worlds of a set of `n` questions, where they depend on its size."
-        return {}
-
     def __repr__(self):
         counts = f"{len(self.tables)} tables, {len(self.questions)} questions"
         return f"{type(self).__name__}({self.name}: {counts}, {self.split})"
@@ -451,7 +446,7 @@ def _stream_seeds(
 
 # %% ../../nbs/worlds/08_world.ipynb #42462090
 def worlds(
-    level: int = 1,  # of `WideWorld` the number of tables
+    level: int = 1,
     seed: int = 0,  # of the stream, 0 to 99,999
     split: str = "train",
     kind: Any = World,  # a class of worlds
@@ -511,7 +506,6 @@ def world_set(
 ) -> QuestionSet:
     "`n` questions on generated databases; SourceError if the options are wrong."
     options = {name: value for name, value in options.items() if value is not None}
-    options = kind.per_world(level, n) | options
     stream = worlds(level, seed, split, kind, **options)
     name = f"{kind.called} level {level} {split}{f' seed {seed}' if seed else ''}"
     return _collect_questions(stream, n, name, folder, progress)
