@@ -26,7 +26,6 @@ _OURS = dict(
         worlds="sql_env.worlds:World.source",
         ambiguous="sql_env.worlds:AmbiguousWorld.source",
         tasks="sql_env.worlds:ChangeWorld.source",
-        policies="sql_env.worlds:PolicyWorld.source",
         conversations="sql_env.worlds:ConversationWorld.source",
         follow_ups="sql_env.worlds:FollowUpWorld.source",
     ),

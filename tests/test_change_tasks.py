@@ -16,7 +16,7 @@ from sql_env.grading.changes import judge_changes, judge_replay
 from sql_env.questions.question_set import find_split_leaks, save_question_set
 from sql_env.server.settings import Settings, _load_questions
 from sql_env.sources.published import _read_livesqlbench
-from sql_env.worlds import ChangeWorld, FollowUpWorld, PolicyWorld, twins, world_set, worlds
+from sql_env.worlds import ChangeWorld, FollowUpWorld, twins, world_set, worlds
 from sql_env.worlds.change_families import CHANGES
 from sql_env.worlds.words import _lists, _split_of_word, load_wordings
 
@@ -116,7 +116,7 @@ def test_exams_ask_for_the_same_in_other_words_and_texts_are_whole_sentences():
 
 
 def test_a_task_says_whether_archived_rows_are_meant():
-    for world in (*(ChangeWorld(seed, level) for seed, level in SEEDS), PolicyWorld(0), PolicyWorld(1)):
+    for world in (ChangeWorld(seed, level) for seed, level in SEEDS):
         events, closed = (world.tables[role] for role in ("event", "closed"))
         for q, family in ((q, world.families[q.question_id]) for q in world.questions):
             if events.name.lower() in q.writes and family != "enter":

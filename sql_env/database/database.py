@@ -564,9 +564,7 @@ class Database:
     def read_sample(
         self, info: TableInfo, n: int, seed: int, query: Callable[[str], Result]
     ) -> Result:
-        hidden = self.limits.hidden
-        columns = [c for c in info.columns if f"{info.name}.{c.name}".lower() not in hidden]
-        columns = columns[: self.limits.columns]
+        columns = info.columns[: self.limits.columns]
         read_row = partial(_read_row, query, info, columns, self.limits)
         rows = _draw_rows(query, read_row, info, n, seed, reach=self.limits.operations // 10)
         left_out = len(info.columns) - len(columns)
@@ -587,19 +585,6 @@ class Database:
     def apart(self, work: Callable[["Database"], _T], lane: int = 4) -> _T:
         "What some work of ours on the database gives, never None, done in the lane of verdicts or from one on."
         return work(self) if self.workers is None else self.workers.carry_out(self, work, lane)[0]
-
-    def without(
-        self,
-        hidden: Sequence[str],  # columns, as table.column in lower case
-    ) -> "Database":
-        "The same database for a role that may not read some columns, which SQLite's authorizer keeps."
-        said = {table: dict(texts) for table, texts in self.descriptions.items()}
-        for name in hidden:
-            table, _, column = name.partition(".")
-            said.setdefault(table, {})[column] = "your role may not read it"
-        limits = replace(self.limits, hidden=tuple(hidden))
-        found = Database(self.path, limits, said, self.documents)
-        return found.run_in(self.workers) if self.workers else found
 
     def emptied(self) -> "Database":
         "The same tables and columns without a row, in memory; made once."

@@ -127,8 +127,6 @@ class Episode:
         self._take_up(question, database)
 
     def _take_up(self, question: Question, database: Database) -> None:
-        if question.hidden:
-            database = database.without(question.hidden)
         self.question, self.database = question, database
         self.acts: dict[str, Act] = {act.verb: act for act in self._allowed if act.suits(question)}
         self._gives = {act.gives for act in self.acts.values()}

@@ -9,7 +9,7 @@ __all__ = ['NO_REPLY', 'VALUE', 'ROBUST', 'Ask', 'Judge', 'judge_chain']
 
 # %% ../../nbs/play/04_judges.ipynb #39438363
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,6 @@ from sql_env.grading.changes import (
     find_faults,
     gold_changes,
     judge_changes,
-    judge_policy,
     judge_replay,
 )
 from ..grading.variants.robust import NOT_JUDGED, verify_robust
@@ -235,9 +234,6 @@ class _TaskWork:
     database: Database
     copy: WritableCopy | None = None
     batches: list[str] = field(default_factory=list)  # that were carried out, as they were given
-    asked: bool = False  # for leave
-    agreed: bool = False  # to what was asked
-    unasked: str = ""  # what was done without leave
 
     def execute(self, sql: str) -> str:
         "Carry out statements, all or none; the rows that changed, as text. Raises `QueryError`."
@@ -245,9 +241,6 @@ class _TaskWork:
             self.copy = self.database.work_copy(self.question.writes)
         counts = self.copy.execute(sql)
         self.batches.append(sql)
-        most = self.question.ask_over
-        if most is not None and not self.agreed and (n := self.copy.apart(_number_changed)) > most:
-            self.unasked = f"{n} rows were changed without leave"
         return "\n".join(map(str, counts)) or "No row was changed."
 
     @property
@@ -271,7 +264,7 @@ class _TaskWork:
 
     def _beside_copy(self, judge: Callable[..., _T], *args: Any) -> _T:
         "What a judge finds, where the changes are."
-        about = self.question, list(self.batches), self.asked, self.agreed, self.unasked
+        about = self.question, list(self.batches)
         work = partial(_judge_beside, about, judge, args)
         return self.copy.apart(work) if self.copy else self.database.apart(work, 0)
 
@@ -290,25 +283,21 @@ class _TaskWork:
     def verdict(
         self,
         queries: list[str],  # that ran in the episode
-        described: Iterable[str] = (),  # tables whose columns are known, if that is a look
-        refused: bool = False,  # the agent has abstained
     ) -> Verdict:
-        "Whether the rows are as they should be, and the policy was kept; raises `QueryError`."
-        return self._beside_copy(_TaskWork._verdict, list(queries), list(described), refused)
+        "Whether the rows are as they should be; raises `QueryError`."
+        return self._beside_copy(_TaskWork._verdict, list(queries))
 
-    def _verdict(self, queries: list[str], described: list[str], refused: bool) -> Verdict:
+    def _verdict(self, queries: list[str]) -> Verdict:
         q = self.question
         try:
             verdict = judge_changes(q, self.database, self.changes)
         except QueryError:  # its message would tell of gold
             raise QueryError("bad_database", "The task can't be judged.") from None
-        has_looked = any(map(self._reads, queries)) or not self._writes.isdisjoint(described)
-        if verdict and not q.gold_statements and not has_looked:
-            verdict = Verdict(False, "not_looked")
-        elif not verdict and self.copy is not None and self._breaks_invariant(self.copy):
-            verdict = Verdict(False, "invariant", verdict.detail)
-        about = refused, self.asked, self.unasked
-        return judge_policy(q, verdict, *about) if q.policy else verdict
+        if verdict and not q.gold_statements and not any(map(self._reads, queries)):
+            return Verdict(False, "not_looked")
+        if not verdict and self.copy is not None and self._breaks_invariant(self.copy):
+            return Verdict(False, "invariant", verdict.detail)
+        return verdict
 
     def robust_verdict(self, verdict: Verdict) -> Verdict:
         "The same on other contents of the tables, where the task states a rule."
@@ -336,8 +325,7 @@ class _TaskWork:
 
     def __reduce__(self):  # connections can't be copied, and statements can be carried out again
         is_closed = self.copy is not None and self.copy.is_closed
-        leave = dict(asked=self.asked, agreed=self.agreed, unasked=self.unasked)
-        return _work_again, (self.question, self.database, self.batches, is_closed), leave
+        return _work_again, (self.question, self.database, self.batches, is_closed)
 
     def _breaks_invariant(self, copy: WritableCopy) -> bool:
         "Whether rows that had to stay as they were have changed."
@@ -375,10 +363,6 @@ def _work_again(
     return work
 
 # %% ../../nbs/play/04_judges.ipynb #0a3e9007
-def _number_changed(copy: WritableCopy) -> int:
-    return len(copy.changes())
-
-
 def _judge_beside(
     about: tuple, judge: Callable, args: tuple, where: Database | WritableCopy
 ) -> Any:

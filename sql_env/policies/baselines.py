@@ -225,13 +225,10 @@ class OraclePolicy:
         )
         if step < len(tables):
             return Action("DESCRIBE", tables[step])
-        needs_leave = self.asks and bool(q.policy and q.clarifications)
-        if needs_leave and step == len(tables):
-            return Action("CLARIFY", f"That changes more than {q.ask_over} rows. May I?")
         if not q.answerable and "unknown_action" not in observation.error:
             return Action("ABSTAIN", f"There is no {q.missing}.")
         if q.writes and "unknown_action" not in observation.error:
-            return self._work(q, step - len(tables) - needs_leave)
+            return self._work(q, step - len(tables))
         if not q.gold_sql:
             return Action("ANSWER", format_rows(q.gold_answer))
         to_ask = q.clarifications if self.asks and spare_steps > len(tables) else ()

@@ -216,15 +216,12 @@ class Question:
     writes: tuple[str, ...] = ()  # tables that a task may change, lower case; with any it is a task
     states_rule: bool = False  # the task states a rule, so it can be judged on other contents too
     invariants: tuple[str, ...] = ()  # queries whose rows a task must not change; part of gold
-    policy: str = ""  # the rules that the work stands under, which the text of the question holds
-    hidden: tuple[str, ...] = ()  # columns that the role may not read, as table.column, lower case
-    ask_over: int | None = None  # more rows are changed only once the person has agreed
 
     def __post_init__(self) -> None:
         fields = self.__dict__
         fields["gold_answer"] = tuple(map(tuple, self.gold_answer))
         fields["clarifications"] = tuple(Clarification(*c) for c in self.clarifications)
-        for name in ("gold_statements", "writes", "invariants", "hidden"):
+        for name in ("gold_statements", "writes", "invariants"):
             fields[name] = tuple(fields[name])
         fields["writes"] = tuple(table.lower() for table in self.writes)
         object.__setattr__(self, "__dict__", _without_defaults(fields))
@@ -362,7 +359,7 @@ def question_to_json(q: Question) -> str:
 
 # %% ../../nbs/questions/01_question_set.ipynb #a33a2c44
 _REQUIRED_FIELDS = ("question_id", "question_text", "database_name", "gold_sql")
-_TASK_FIELDS = ("gold_statements", "writes", "invariants", "hidden")
+_TASK_FIELDS = ("gold_statements", "writes", "invariants")
 _LIST_FIELDS = ("tables_involved", "ranks", "flags", "other_golds", *_TASK_FIELDS)
 _PLAIN_FIELDS = frozenset((*_REQUIRED_FIELDS, "split", "evidence", "difficulty", "missing"))
 _REPEATED_FIELDS = frozenset(("database_name", "split"))
@@ -383,11 +380,8 @@ def _check_fields(fields: Any) -> None:
         may_lack = name == "gold_sql" and name not in fields and needs_no_sql
         if not may_lack and not isinstance(fields.get(name), str):
             raise ValueError(f"field {name!r} is missing or not text")
-    for name in ("evidence", "policy"):
-        if not isinstance(fields.get(name) or "", str):
-            raise ValueError(f"field {name!r} is not text")
-    if not isinstance(fields.get("ask_over") or 0, int):
-        raise ValueError("field 'ask_over' is not a whole number")
+    if not isinstance(fields.get("evidence") or "", str):
+        raise ValueError("field 'evidence' is not text")
 
 # %% ../../nbs/questions/01_question_set.ipynb #ef951eeb
 def _gold_from_json(value: Any) -> tuple[tuple, ...]:

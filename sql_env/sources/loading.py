@@ -257,7 +257,7 @@ def _complete_questions(
 
 # %% ../../nbs/sources/05_loading.ipynb #a9e10fe1
 def _read_bundled(file: str = "questions") -> Drafts:
-    "The questions that come with the package, whose gold rows are there, its `tasks`, or its `policies`."
+    "The questions that come with the package, whose gold rows are there, or its `tasks`."
     questions = read_questions(BUNDLED / f"{file}.jsonl")
     databases = {q.database_name: BUNDLED / f"{q.database_name}.sqlite" for q in questions}
     return Drafts(questions, databases, "bundled" if file == "questions" else f"bundled_{file}")
@@ -330,7 +330,6 @@ _OWN: dict[str, Callable[..., Drafts]] = {
     "mini_interact": _read_mini_interact,
     "livesqlbench": _read_livesqlbench,
     "bundled_tasks": partial(_read_bundled, "tasks"),
-    "bundled_policies": partial(_read_bundled, "policies"),
 }
 
 

@@ -1,4 +1,4 @@
-"Generated databases and questions: worlds of five kinds, each made from a seed."
+"Generated databases and questions: worlds of four kinds, each made from a seed."
 
 from sql_env import lazy_names
 
@@ -7,6 +7,6 @@ __getattr__, __dir__ = lazy_names(
     {
         "world": "FAMILIES World world_set worlds",
         "conversations": "AmbiguousWorld ConversationWorld",
-        "changes": "ChangeWorld FollowUpWorld PolicyWorld twins",
+        "changes": "ChangeWorld FollowUpWorld twins",
     },
 )
