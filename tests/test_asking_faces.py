@@ -61,9 +61,9 @@ def tools_of(cls):
 
 
 def test_each_allowed_action_is_a_tool_of_trl(questions):
-    every = {"abstain", "clarify", "search", "execute"}
+    every = {"abstain", "clarify", "execute"}
     one, other = (["CLARIFY"], {"clarify"}), (["abstain"], {"abstain"})
-    for actions, more in ((ACTIONS, set()), one, other, ((*ALLOWED, "search", "execute"), every)):
+    for actions, more in ((ACTIONS, set()), one, other, ((*ALLOWED, "execute"), every)):
         remote = SQLEnvTRLRemote("http://127.0.0.1:9", actions=actions)
         for env in (SQLEnvTRL(questions, actions=actions), remote):
             schemas = tool_schemas(env.session.env.actions)

@@ -188,11 +188,11 @@ def test_a_visitor_asks_and_abstains(browser):
 
 def test_with_all_actions_results_are_in_sight_and_boxes_are_those_of_the_question(browser):
     "The result lay under six boxes, and EXECUTE was offered where there is nothing to change."
-    every = "abstain,clarify,search,execute"
+    every = "abstain,clarify,execute"
     with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_ACTIONS=every) as s:
         page, errors = open_page(browser, s.http, (1280, 800))
         new_question(page, 5)
-        page.wait_for_selector("#se-search")
+        page.wait_for_selector("#se-abstain")
         assert page.locator("#se-execute, #se-execute-send").count() == 0
         click(page, "sample", ".sx-scroll")
         box = page.locator(".sx-scroll").first.bounding_box()

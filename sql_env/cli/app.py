@@ -284,7 +284,6 @@ level 1..5                  Level of generated worlds.
 worlds_seed                 Seed of generated worlds: another number gives others.
 evidence                    Whether hints that come with questions are shown; they are if not given.
 descriptions --descriptions  DESCRIBE shows what BIRD says about columns.
-documents --documents       A search finds BIRD's hints and descriptions; hints are no part of the questions then.
 dialect                     SQL dialect of the gold, such as mysql; it is translated.
 {_setting_lines(_LIMITS)}"""
 
@@ -295,7 +294,6 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
     worlds_seed: int = 0
     evidence: bool | None = None
     descriptions: bool = False
-    documents: bool = False
     dialect: str | None = None
     operations: int | None = None
     seconds: float | None = None
@@ -328,7 +326,6 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
         wanted: Fields = dict(
             evidence=self.evidence,
             descriptions=self.descriptions or None,
-            documents=self.documents or None,
             dialect=self.dialect,
             limits=self.limits,
         )
@@ -362,12 +359,11 @@ def make_policy(
     name: str,  # or the folder of one
     questions: "QuestionSet",
     seed: int = 0,
-    actions: Sequence[str] = (),  # that are allowed
 ) -> Any:
     "A policy by name, or one that a folder holds; raises `SourceError`."
     known = policies.policy_names()
     if name in known:
-        return policies.named_policy(name, questions, seed, actions)
+        return policies.named_policy(name, questions, seed)
     if Path(name).is_dir():
         return _policy_in(name)
     raise SourceError(

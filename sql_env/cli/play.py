@@ -154,7 +154,7 @@ def demo(
     if policy == "chat":
         player = ModelOptions(model, base_url).make_policy(env.actions)
     else:
-        player = make_policy(policy, loaded, seed, env.actions)
+        player = make_policy(policy, loaded, seed)
     observation = env.reset(seed=seed, question_id=question)
     if hasattr(player, "reset"):
         player.reset(seed)
@@ -209,7 +209,7 @@ def _view_played(
     views = []
     for name in policies:
         episode = Episode(question, questions.database(question.database_name), **settings)
-        player = make_policy(name, questions, seed, episode.actions)
+        player = make_policy(name, questions, seed)
         *_, view = watch_policy(episode, player, name, seed)
         views.append(view)
     return views

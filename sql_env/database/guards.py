@@ -38,7 +38,6 @@ ERROR_KINDS = dict(
     encoding="text that is not valid UTF-8",
     value="a computation without a value, such as an integer overflow",
     bad_type="an argument that is not text",
-    no_words="a search without a word",
     bad_database="a file that can't be used",
     closed="the database was closed",
     not_allowed="a change other than to the rows of the tables of the task",

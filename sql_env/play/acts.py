@@ -96,7 +96,6 @@ class Said(NamedTuple):
     learned: "Sequence[TableInfo]" = ()  # tables whose columns are known now
     seen: Result | None = None  # rows that can ground an answer
     sql: str | None = None  # the query they are the result of
-    passages: Sequence[str] = ()  # of documents, which ground an answer too
     verdict: "Verdict | None" = None  # by value, on a question that is over now
     answer: str | None = None  # that it was given; None without one
 
@@ -110,7 +109,7 @@ class Act(NamedTuple):
     says: str  # what the tool does, in its description
     about: str  # its parameter
     run: Callable[[Scene, str], Said]  # raises `QueryError` or `UnreadableAnswerError`
-    gives: str  # columns, rows or found (it looks), reply, changes or end
+    gives: str  # columns or rows (it looks), reply, changes or end
     prompt: str = ""  # what prompts say: words, or a sentence if it is no look
     hint: str = ""  # what a person is to write
     button: str = ""  # that takes it
@@ -128,7 +127,7 @@ class Act(NamedTuple):
     @property
     def reads(self) -> bool:
         "Whether it only looks at the database."
-        return self.gives in ("columns", "rows", "found")
+        return self.gives in ("columns", "rows")
 
     def __reduce__(self):
         return find_act, (self.verb,)
@@ -230,15 +229,6 @@ def _clarify(scene: Scene, question: str) -> Said:
     reply = _simulated_reply(question, q.clarifications, q.question_text)
     return Said(reply, TurnFacts(asked=True))
 
-# %% ../../nbs/play/05_acts.ipynb #f9262e6e
-def _search(scene: Scene, words: str) -> Said:
-    is_brief = hasattr(scene.source, "search")  # a writable copy has the same names, and no search
-    finder: Any = scene.source if is_brief else scene.board.database
-    found = finder.search(words)
-    facts = TurnFacts(tables=[table.name.lower() for table in found.tables])
-    passages = [passage.text for passage in found.passages]
-    return Said(found.text, facts, found.tables, passages=passages)
-
 # %% ../../nbs/play/05_acts.ipynb #0d7118af
 def _execute(scene: Scene, sql: str) -> Said:
     work = scene.ask.work
@@ -333,19 +323,6 @@ _EXTRA = (
         "a question about one word of the question",
         "Ask the user",
         "clarifications",
-    ),
-    Act(
-        "SEARCH",
-        "search",
-        "words",
-        "Find tables, columns and passages of documents by words.",
-        "Words of the question, or names.",
-        _search,
-        "found",
-        "search by words",
-        "words that tables or passages of documents hold",
-        "Search",
-        "searches",
     ),
     Act(
         "EXECUTE",

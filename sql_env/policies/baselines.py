@@ -19,9 +19,8 @@ from random import Random
 from typing import Any, Protocol, runtime_checkable
 from zlib import crc32
 
-from ..database.search import MAX_SEARCH_CHARS
 from ..grading.answers import format_rows
-from ..play.acts import ACTIONS, NEXT_QUESTION, Action, verbs
+from ..play.acts import ACTIONS, NEXT_QUESTION, Action
 from ..play.board import escape_markup, unescape_markup
 from ..play.episode import Observation
 from ..plugins import Fields, find, names
@@ -155,13 +154,10 @@ class OraclePolicy:
         readings: Mapping[str, Mapping[str, str]]
         | None = None,  # of a question's id: SQL by what the user says who means it
         asks: bool = True,  # CLARIFY where a question has something to ask for
-        searches: bool = False,  # SEARCH first, also where the list of tables is not cut
     ):
-        self.readings, self.asks, self.searches = readings or {}, asks, searches
+        self.readings, self.asks = readings or {}, asks
         self.describe_first = describe_first
-        self.settings = {"describe_first": describe_first} | (
-            {"searches": True} if searches else {}
-        )
+        self.settings = {"describe_first": describe_first}
         self._start = 0, 0
         self._conversation: Sequence[Question] = ()
         self.questions: dict[str, list[Question]] = {}  # by text, as an observation shows it
@@ -186,14 +182,6 @@ class OraclePolicy:
         said = unescape_markup(said)
         return next((sql for fact, sql in readings.items() if fact in said), guess)
 
-    def _to_search(self, q: Question, observation: Observation, done: Sequence[str]) -> str:
-        "What to search for next: the question, then each table that is not known yet; nothing if all are."
-        if not done:
-            return unescape_markup(observation.question)[:MAX_SEARCH_CHARS]
-        known = {t.lower() for t in parse_schema_info(observation.schema_info)}
-        unknown = [t for t in q.tables_involved if t not in known and f"SEARCH {t}" not in done]
-        return unknown[0] if unknown else ""
-
     def _work(self, q: Question, step: int) -> Action:
         "The action of a task after so many others: look, change what gold changes, answer."
         look = q.gold_sql or f"SELECT count(*) FROM {quote_identifier(q.writes[0])}"
@@ -211,18 +199,7 @@ class OraclePolicy:
             self._conversation = self.find(observation).conversation
         q, step = self._conversation[place], observation.step_count - asked_at
         spare_steps = step + observation.budget_remaining - 2  # query and answer take two
-        done = [entry for entry in observation.action_history if entry.startswith("SEARCH ")]
-        searches = self.searches or "; SEARCH finds them" in observation.schema_info
-        if (
-            searches
-            and not place
-            and len(done) == step < spare_steps
-            and (text := self._to_search(q, observation, done))
-        ):
-            return Action("SEARCH", text)
-        tables = (
-            () if searches or place else q.tables_involved[: min(self.describe_first, spare_steps)]
-        )
+        tables = () if place else q.tables_involved[: min(self.describe_first, spare_steps)]
         if step < len(tables):
             return Action("DESCRIBE", tables[step])
         if not q.answerable and "unknown_action" not in observation.error:
@@ -232,11 +209,10 @@ class OraclePolicy:
         if not q.gold_sql:
             return Action("ANSWER", format_rows(q.gold_answer))
         to_ask = q.clarifications if self.asks and spare_steps > len(tables) else ()
-        step -= len(done)
         if to_ask and step == len(tables):
             return Action("CLARIFY", f"What do you mean by {to_ask[0].term}?")
         if step == len(tables) + bool(to_ask):
-            return Action("QUERY", self._sql(q, observation.result if to_ask or searches else ""))
+            return Action("QUERY", self._sql(q, observation.result if to_ask else ""))
         return Action("ANSWER", answer_from_result(observation.result))
 
 # %% ../../nbs/policies/02_baselines.ipynb #bf1f7ae3
@@ -408,10 +384,9 @@ def named_policy(
     name: str,  # of `policy_names`
     questions: Iterable[Question],
     seed: int = 0,
-    actions: Iterable[str] = (),  # that are allowed
 ) -> Any:
     "A policy by name, made with what it takes of these; raises `LookupError`."
-    given = dict(questions=questions, seed=seed, searches=bool(verbs("found", actions)))
+    given = dict(questions=questions, seed=seed)
     made = find("policies", name)
     return made(**{key: given[key] for key in given.keys() & signature(made).parameters})
 
@@ -498,11 +473,6 @@ ask for the answer | CLARIFY What is the answer? | ANSWER {reply}
 ask and echo | CLARIFY {question} | ANSWER {reply}
 ask what all of it means | CLARIFY What do you mean by: {question} | ANSWER {reply}
 ask and select all | CLARIFY {question} | QUERY SELECT * FROM "{table}" | ANSWER @last
-"""),
-    SEARCH=_read_hacks("""
-search for ever | SEARCH {question}
-search and echo | SEARCH {question} | ANSWER {reply}
-search and select all | SEARCH {question} | QUERY SELECT * FROM "{table}" | ANSWER @last
 """),
     EXECUTE=_read_hacks("""
 change nothing | ANSWER done

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 from .. import meanings
 from ..database.database import Database, Descriptions, Limits
-from ..database.search import Documents
 from ..plugins import Fields
 from ..sql.analysis import classify_difficulty, referenced_tables
 from ..sql.shapes import SHAPE_RULES
@@ -511,7 +510,6 @@ class QuestionSet(Sequence):
         quarantined: Iterable[Question] = (),
         limits: Limits = Limits(),  # what one statement on the databases may use
         descriptions: Mapping[str, Descriptions] | None = None,  # of columns, by database
-        documents: Mapping[str, Documents] | None = None,  # that a search finds, by database
     ):
         self.questions: list[Question] = []
         self.quarantined = list(quarantined)
@@ -522,7 +520,7 @@ class QuestionSet(Sequence):
         self.left_out = dict(left_out or {})
         self.databases = {key: Path(path) for key, path in databases.items()}
         self.limits = limits
-        self.descriptions, self.documents = dict(descriptions or {}), dict(documents or {})
+        self.descriptions = dict(descriptions or {})
         self._open: dict[str, Database] = {}
         self.workers: Any = None  # where statements run, if not in this process
 
@@ -539,7 +537,7 @@ class QuestionSet(Sequence):
 
     def __reduce__(self):  # a copy in another process opens its own databases
         args = (self.questions, self.databases, self.name, self.left_out, self.quarantined)
-        return QuestionSet, (*args, self.limits, self.descriptions, self.documents)
+        return QuestionSet, (*args, self.limits, self.descriptions)
 
     @cached_property
     def by_id(self) -> dict[str, Question]:
@@ -571,7 +569,7 @@ class QuestionSet(Sequence):
         self, questions: Any, quarantined: Any, limits: Limits, workers: Any
     ) -> "QuestionSet":
         about = (self.databases, self.name, self.left_out, quarantined, limits)
-        twin = QuestionSet(questions, *about, self.descriptions, self.documents)
+        twin = QuestionSet(questions, *about, self.descriptions)
         twin.workers = workers
         return twin
 
@@ -608,8 +606,8 @@ class QuestionSet(Sequence):
             if name not in self.databases:
                 near = nearest_names(name, list(self.databases))
                 raise KeyError(f"no database {name!r}; {near}")
-            about = self.descriptions.get(name), self.documents.get(name)
-            database = Database(self.databases[name], self.limits, *about)
+            about = self.descriptions.get(name)
+            database = Database(self.databases[name], self.limits, about)
             self._open[name] = database.run_in(self.workers) if self.workers else database
         return self._open[name]
 
@@ -643,10 +641,6 @@ def save_question_set(qs: QuestionSet, folder: str | Path) -> Path:
         target = folder / f"{name}.sqlite"
         if qs.databases[name].resolve() != target.resolve():
             shutil.copyfile(qs.databases[name], target)
-        for file, text in qs.documents.get(name, {}).items():
-            document = folder / "documents" / name / file
-            document.parent.mkdir(parents=True, exist_ok=True)
-            document.write_text(text, encoding="utf-8")
     lines = [question_to_json(q) + "\n" for q in questions]
     (folder / "questions.jsonl").write_text("".join(lines) or "\n", encoding="utf-8")
     return folder

@@ -252,7 +252,6 @@ def _complete_questions(
         left_out,
         limits=usual,
         descriptions=drafts.descriptions,
-        documents=drafts.documents,
     )
 
 # %% ../../nbs/sources/05_loading.ipynb #a9e10fe1
@@ -294,7 +293,6 @@ def _read_hf(
     evidence: bool | None = None,  # this and the rest as its layout takes it
     descriptions: bool | None = None,
     dialect: str | None = None,
-    documents: bool | None = None,
 ) -> Drafts:
     "Questions of a data set of the Hugging Face Hub, in the layout of another source; raises `SourceError`."
     folder = Path(path).expanduser()
@@ -305,9 +303,7 @@ def _read_hf(
         raise SourceError(
             f"hf: {path} has none of the layouts {known}. Databases must lie there as SQLite files."
         )
-    options = dict(
-        evidence=evidence, descriptions=descriptions, dialect=dialect, documents=documents
-    )
+    options = dict(evidence=evidence, descriptions=descriptions, dialect=dialect)
     given: Fields = {name: value for name, value in options.items() if value is not None}
     if unknown := [name for name in given if not takes_option(layout, name)]:
         raise SourceError(f"hf: {path} is of the layout {layout}, which has no {min(unknown)}.")

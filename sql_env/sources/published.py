@@ -18,7 +18,6 @@ from typing import Any
 
 from .. import meanings
 from ..database.database import Descriptions
-from ..database.search import Documents
 from ..grading.answers import compare_rows
 from ..paths import SourceError, cache_dir, download_file
 from ..plugins import Fields
@@ -223,22 +222,6 @@ def _read_descriptions(database: Path) -> Descriptions:
             texts[column] = "; ".join(filter(None, lines))
     return found
 
-# %% ../../nbs/sources/02_published.ipynb #3599ed00
-def _bird_documents(
-    name: str, questions: Iterable[Question], descriptions: Descriptions
-) -> dict[str, str]:
-    "The hints of all questions of a database, and what is said of its columns, as two documents."
-    hints = dict.fromkeys(q.evidence for q in questions if q.database_name == name and q.evidence)
-    terms = [f"## Term {i}\n\n{' '.join(hint.split())}\n" for i, hint in enumerate(hints, 1)]
-    columns = [
-        f"## {table}.{column}\n\n{text}\n"
-        for table, texts in descriptions.items()
-        for column, text in texts.items()
-        if text
-    ]
-    found = {"terms.md": "\n".join(terms), "columns.md": "\n".join(columns)}
-    return {file: f"# {name}\n\n{text}" for file, text in found.items() if text}
-
 # %% ../../nbs/sources/02_published.ipynb #176d790a
 def _read_bird(
     path: str | Path,  # folder or zip
@@ -246,13 +229,12 @@ def _read_bird(
     evidence: bool = True,  # the hint is part of the question's text
     descriptions: bool = False,  # DESCRIBE shows what BIRD says about columns
     dialect: str | None = None,  # of the gold, if it is not SQLite's; it is translated
-    documents: bool = False,  # SEARCH finds hints and descriptions; hints are no part of the questions then
 ) -> Drafts:
     "Questions of a BIRD-style folder, whose gold has not run yet; raises `SourceError`."
     root, dialect = _data_folder(path, "BIRD"), find_dialect(dialect or "sqlite")
     file = _choose_bird_file(root, split, dialect)
     questions = [
-        _translate_gold(_bird_question(row, i, file.stem, evidence and not documents), dialect)
+        _translate_gold(_bird_question(row, i, file.stem, evidence), dialect)
         for i, row in enumerate(_read_json_rows(file, "question", "SQL", "db_id"))
     ]
     databases: dict[str, Path] = {}
@@ -260,15 +242,9 @@ def _read_bird(
         if "database" in folder.name:
             databases |= _database_files(folder)
     drafts = Drafts(questions, databases, file.stem)
-    if descriptions or documents:
-        about = {name: _read_descriptions(database) for name, database in databases.items()}
     if descriptions:
+        about = {name: _read_descriptions(database) for name, database in databases.items()}
         drafts = drafts._replace(descriptions=about)
-    if documents:
-        said: dict[str, Documents] = {}
-        for name in databases:
-            said[name] = _bird_documents(name, questions, about[name])
-        drafts = drafts._replace(documents=said)
     return _check_databases(drafts)
 
 # %% ../../nbs/sources/02_published.ipynb #b6ed6e9b

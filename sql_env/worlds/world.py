@@ -22,7 +22,6 @@ from zlib import crc32
 import apsw
 
 from ..database.database import Database
-from ..database.search import Documents
 from ..paths import ProgressBar, SourceError, cache_dir, replacing
 from ..questions.gold import same_rows
 from ..questions.question_set import Question, QuestionSet, classify_answer
@@ -261,8 +260,7 @@ class _WorldSource:
         own = {name: options[name] for name in self.kind.options if name in options}
         progress = options.get("progress", False)
         made = world_set(split, level, n, seed, progress=progress, kind=self.kind, **own)
-        questions, documents = [*made, *made.quarantined], made.documents
-        return Drafts(questions, made.databases, made.name, documents=documents)
+        return Drafts([*made, *made.quarantined], made.databases, made.name)
 
 # %% ../../nbs/worlds/08_world.ipynb #d3c4a2a4
 _Tries = Iterator[Callable[[], tuple[Question, Any]]]  # each makes a question and its draft
@@ -273,7 +271,7 @@ class _GeneratedWorld(ABC):
     """A database and its questions, made from a seed: the scaffold of all kinds of worlds.
 
     A kind says which tables it has and tries to make questions. Each world has `split`, `tables` (by role), `image`
-    (the SQLite file as bytes), `documents` beside it, `questions`, and `drafts`: what each question was made from.
+    (the SQLite file as bytes), `questions`, and `drafts`: what each question was made from.
     """
 
     called: ClassVar[str]  # in messages and in the names of sets
@@ -304,7 +302,6 @@ class _GeneratedWorld(ABC):
             exams = ", ".join(self.exams) or "none"
             raise ValueError(f"a wording is one of {exams}, for seeds of the test split")
         self.split = self.wording or _split_of(self.seed)
-        self.documents: dict[str, str] = {}  # by the names of their files
         self.tables = self._draw_tables()
         con = self._write()
         self.image = con.serialize("main")
@@ -358,7 +355,7 @@ class _GeneratedWorld(ABC):
     @cached_property
     def database(self) -> Database:
         "The database, opened from memory."
-        return Database(self.image, documents=dict(self.documents))
+        return Database(self.image)
 
     def save(self, folder: str | Path) -> Path:
         "Write its SQLite file into a folder."
@@ -460,17 +457,14 @@ def worlds(
 
 # %% ../../nbs/worlds/08_world.ipynb #9ea4cc7d
 def _stream_questions(
-    stream: Iterable[Any], folder: Path, files: dict[str, Path], documents: dict[str, Documents]
+    stream: Iterable[Any], folder: Path, files: dict[str, Path]
 ) -> Iterator[Question]:
-    """Questions with different texts; worlds are saved into `folder` and noted in `files` when one of theirs is used,
-    and in `documents` if they have some."""
+    "Questions with different texts; worlds are saved into `folder` and noted in `files` when one of theirs is used."
     texts: set[str] = set()
     for w in stream:
         new = [q for q in w.questions if q.question_text not in texts]
         if new:
             files[w.name] = w.save(folder)
-            if w.documents:
-                documents[w.name] = w.documents
         texts.update(q.question_text for q in new)
         yield from new
 
@@ -485,13 +479,12 @@ def _collect_questions(
     "The first `n` questions with different texts of a stream; SourceError if the stream has wrong options."
     folder = Path(folder) if folder else cache_dir() / "worlds"
     files: dict[str, Path] = {}
-    documents: dict[str, Documents] = {}
-    questions = islice(_stream_questions(stream, folder, files, documents), n)
+    questions = islice(_stream_questions(stream, folder, files), n)
     try:
         found = list(ProgressBar("Making worlds", n, progress).watch(questions))
     except ValueError as e:
         raise SourceError(f"{e}.") from None
-    return QuestionSet(found, files, name, documents=documents)
+    return QuestionSet(found, files, name)
 
 # %% ../../nbs/worlds/08_world.ipynb #59d414fa
 def world_set(
