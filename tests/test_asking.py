@@ -13,7 +13,6 @@ from made_rows import made_row
 from tables import cases
 
 from sql_env import Episode, EpisodeEnv, RewardConfig, SourceError, evaluate, hack_floor, load
-from sql_env.database.database import build_database
 from sql_env.evaluation.results import EvaluationResult, summary
 from sql_env.play.acts import ACTIONS, allowed_actions
 from sql_env.play.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
@@ -383,37 +382,3 @@ def test_coverage_and_selective_accuracy():
     gone = numbers((False, "abstained"))
     assert gone["coverage"] == 0 and gone["aurc"] == 1 and gone["selective_accuracy"] is None
     assert numbers()["aurc"] is None
-
-
-@pytest.fixture
-def mini(tmp_path):
-    "A folder in the published layout, made by hand."
-    shop = tmp_path / "shop"
-    shop.mkdir()
-    for name in ("shop", "shop_template"):
-        schema, rows = "CREATE TABLE sales (id INTEGER, total REAL)", [(1, 900), (2, 30)]
-        build_database(shop / f"{name}.sqlite", schema, dict(sales=rows))
-    (shop / "shop_kb.jsonl").write_text(json.dumps(cases("asking_mini_knowledge", dict)[0]))
-    rows = [row | dict(instance_id=f"shop_{i}") for i in (1, 2) for row in cases("asking_mini_interact", dict)]
-    (tmp_path / "mini_interact.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    gold = dict(instance_id="shop_1", sol_sql=["SELECT count(*) FROM sales WHERE total >= 500;"])
-    (tmp_path / "mini_interact_GTs_1.jsonl").write_text(json.dumps(gold) + "\n")
-    return tmp_path
-
-
-def test_mini_interact_is_read_or_says_what_is_wrong(mini):
-    questions = load("mini_interact", mini)
-    (q,) = questions
-    assert q.gold_answer == ((1,),)
-    assert questions.left_out == {"gold is missing; its authors send mini_interact_GTs by mail": 1}
-    assert _simulated_reply("What are big sales?", q.clarifications) == ('By "big sales" I mean: total at least 500.')
-    assert _simulated_reply("Who is loyal?", q.clarifications).startswith("Loyal customer: Buys often.")
-    env = EpisodeEnv(questions, actions=ALLOWED)
-    assert evaluate(env, OraclePolicy(questions), progress=False).success_rate == 1
-
-    (mini / "mini_interact.jsonl").write_text('{"instance_id": "a"}\n')
-    with pytest.raises(SourceError, match="amb_user_query"):
-        load("mini_interact", mini)
-    (mini / "mini_interact.jsonl").unlink()
-    with pytest.raises(SourceError, match=r"no mini_interact\.jsonl"):
-        load("mini_interact", mini)

@@ -523,8 +523,7 @@ def _evaluate(
         loaded = check_part(part, loaded)
     env = EpisodeEnv(loaded, **given | settings)
     players = [
-        model if name == "chat" else make_policy(name, loaded, evaluation.seed)
-        for name in names
+        model if name == "chat" else make_policy(name, loaded, evaluation.seed) for name in names
     ]
     if len(players) > 1 and evaluation.log and evaluation.log.suffix == ".jsonl":
         raise ValueError(

@@ -330,8 +330,6 @@ LAYOUTS = {  # what a folder holds, or one below it, if it is of that source; th
     "spider": ("dev.json", "train_spider.json"),
     "kaggledbqa": ("examples", "databases"),
     "bird": ("dev_databases",),
-    "mini_interact": ("mini_interact.jsonl",),
-    "livesqlbench": ("livesqlbench_data_sqlite.jsonl",),
 }
 
 # %% ../../nbs/sources/01_files.ipynb #bb7ec8ac

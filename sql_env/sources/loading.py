@@ -51,8 +51,6 @@ from sql_env.sources.published import (
     _read_bird,
     _read_interactions,
     _read_kaggledbqa,
-    _read_livesqlbench,
-    _read_mini_interact,
     _read_spider,
     _read_spider2_lite,
 )
@@ -323,8 +321,6 @@ _OWN: dict[str, Callable[..., Drafts]] = {
     "spider2_lite": _read_spider2_lite,
     "folder": _read_folder,
     "hf": _read_hf,
-    "mini_interact": _read_mini_interact,
-    "livesqlbench": _read_livesqlbench,
     "bundled_tasks": partial(_read_bundled, "tasks"),
 }
 

@@ -1,4 +1,4 @@
-"""Spider, SParC, CoSQL, BIRD, KaggleDBQA, Spider 2.0-lite, BIRD-Interact and LiveSQLBench, read as they are published
+"""Spider, SParC, CoSQL, BIRD, KaggleDBQA and Spider 2.0-lite, read as they are published
 
 Docs: https://hjerpe.github.io/sql_env/sources/published.html.md"""
 
@@ -10,18 +10,15 @@ __all__ = []
 # %% ../../nbs/sources/02_published.ipynb #982ed5c6
 import csv
 import os
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .. import meanings
 from ..database.database import Descriptions
 from ..grading.answers import compare_rows
 from ..paths import SourceError, cache_dir, download_file
-from ..plugins import Fields
-from ..questions.question_set import Clarification, Question
+from ..questions.question_set import Question
 from sql_env.sources.files import (
     Drafts,
     _check_databases,
@@ -31,8 +28,7 @@ from sql_env.sources.files import (
     _read_json_rows,
     _translate_gold,
 )
-from ..sql.mutants import parse_write
-from ..sql.text import find_dialect, sql_tokens, unquote
+from ..sql.text import find_dialect
 
 # %% ../../nbs/sources/02_published.ipynb #509c3c14
 _SPIDER_FILES = {"train": "train_spider.json", "dev": "dev.json"}
@@ -391,203 +387,3 @@ def _read_spider2_lite(
         else:
             left_out["no gold"] += 1
     return _check_databases(Drafts(questions, databases, "spider2_lite", dict(left_out)))
-
-# %% ../../nbs/sources/02_published.ipynb #35c85244
-def _rows_with_gold(file: Path, golds: str, *fields: str) -> Iterator[Fields]:
-    "The rows of a file, with what other files beside it say of the same ids."
-    known: dict[Any, dict] = {}
-    for extra in sorted(set(file.parent.glob(golds)) - {file}):
-        known |= {row.get("instance_id"): row for row in _read_json_rows(extra)}
-    for number, row in enumerate(_read_json_rows(file)):
-        for name, value in known.get(row.get("instance_id"), {}).items():
-            if value:
-                both = isinstance(value, dict) and isinstance(row.get(name), dict)
-                row[name] = row[name] | value if both else value
-        is_named = all(
-            isinstance(row.get(name), str) for name in ("instance_id", "selected_database")
-        )
-        if not is_named or not any(row.get(name) for name in fields):
-            lacks = f"lacks instance_id, selected_database or one of {', '.join(fields)}"
-            raise SourceError(f"{file.name}: row {number} {lacks}.")
-        yield row
-
-# %% ../../nbs/sources/02_published.ipynb #71651521
-def _statements(row: Fields) -> list[str]:
-    "The statements of gold, without semicolons at their ends."
-    gold = row.get("sol_sql") or []
-    texts = [gold] if isinstance(gold, str) else map(str, gold)
-    return [text for text in (text.strip().rstrip(";").strip() for text in texts) if text]
-
-# %% ../../nbs/sources/02_published.ipynb #25913bef
-def _with_follow_up(q: Question, row: Fields, left_out: Counter[str]) -> Question:
-    "The question with the follow-up of its row; one that can't be asked is counted."
-    later = row.get("follow_up")
-    if not isinstance(later, dict) or not later.get("query"):
-        return q
-    gold = _statements(later)
-    if q.writes or len(gold) != 1 or not re.match(r"(SELECT|WITH)\b", gold[0], re.I):
-        left_out["a follow-up is not asked: it has no gold, is a task, or comes after one"] += 1
-        return q
-    about = f"{q.question_id}.2", str(later["query"]), q.database_name, gold[0]
-    return q.with_fields(follow_ups=(Question(*about, split=q.split),))
-
-# %% ../../nbs/sources/02_published.ipynb #9f51402c
-def _knowledge(folder: Path, row: Fields) -> dict[Any, dict]:
-    "The knowledge base of a row's database, by the ids of its entries."
-    name = row["selected_database"]
-    path = folder / name / f"{name}_kb.jsonl"
-    return {e.get("id"): e for e in _read_json_rows(path)} if path.is_file() else {}
-
-# %% ../../nbs/sources/02_published.ipynb #9e705864
-_IN_WORDS = meanings("""
->=: at least
-<=: at most
-<>: is not
-!=: is not
->: over
-<: under
-=: is
-*: times
-/: divided by
-+: plus
--: minus
-avg: the average of
-sum: the total of
-count: the number of
-max: the highest
-min: the lowest
-desc: from the highest down
-asc: from the lowest up
-and: and
-or: or
-not: not
-between: between
-null: missing
-round: rounded
-""")
-_SILENT = frozenset(
-    "select from where group order by having limit as on join inner left outer case when then else end is in "
-    "like distinct cast real integer text coalesce ifnull nullif over partition with union all exists".split()
-)
-
-# %% ../../nbs/sources/02_published.ipynb #63eacc05
-def _snippet_words(sql: str) -> str:
-    "A piece of SQL as words: names without tables and underscores, comparisons spelled out."
-    tokens, said = [*sql_tokens(sql)], list[str]()
-    for token, after in zip(tokens, [*tokens[1:], None]):
-        word = token.text.lower()
-        if token.kind in ("text", "name"):
-            said.append(unquote(token.text))
-        elif token.kind == "number" or word in _IN_WORDS:
-            said.append(_IN_WORDS.get(word, token.text))
-        elif token.kind == "word" and word not in _SILENT and not (after and after.text == "."):
-            said.append(token.text.replace("_", " "))
-    return " ".join(said)
-
-# %% ../../nbs/sources/02_published.ipynb #08e2543c
-def _meaning(term: str, sql: str) -> Clarification:
-    "What a term means by a piece of SQL."
-    return Clarification(term, f'By "{term}" I mean: {_snippet_words(sql)}.')
-
-
-def _query_facts(row: Fields) -> Iterator[Clarification]:
-    "What explains the terms of a question."
-    ambiguity = row.get("user_query_ambiguity") or {}
-    for kind in ("critical_ambiguity", "non_critical_ambiguity"):
-        for found in ambiguity.get(kind) or []:
-            term, sql = str(found.get("term", "")), found.get("sql_snippet", "")
-            if term and _snippet_words(sql):
-                yield _meaning(term, sql)
-
-# %% ../../nbs/sources/02_published.ipynb #d8a1a669
-def _knowledge_facts(row: Fields, knowledge: dict[Any, dict]) -> Iterator[Clarification]:
-    "Entries of the knowledge base that an agent is not given, in their own words."
-    for found in row.get("knowledge_ambiguity") or []:
-        entry = knowledge.get(found.get("deleted_knowledge")) or {}
-        term = str(found.get("term") or entry.get("knowledge") or "")
-        if entry and term:
-            texts = (str(entry.get(name) or "") for name in ("description", "definition"))
-            name = str(entry.get("knowledge") or term)
-            yield Clarification(term, f"{name}: {' '.join(filter(None, texts))}", (name,))
-        elif term and found.get("sql_snippet"):
-            yield _meaning(term, found["sql_snippet"])
-
-# %% ../../nbs/sources/02_published.ipynb #bcfcd0cc
-def _read_mini_interact(
-    path: str | Path,  # folder or zip
-) -> Drafts:
-    "Questions of the layout of Mini-Interact with what their users can add; raises `SourceError`."
-    file = _the_file(_data_folder(path, "Mini-Interact"), "Mini-Interact", "mini_interact.jsonl")
-    folder, questions, left_out = file.parent, [], Counter[str]()
-    asks = ("amb_user_query", "query")
-    for row in _rows_with_gold(file, "mini_interact_GT*.jsonl", *asks):
-        gold = _statements(row)
-        if not gold:
-            left_out["gold is missing; its authors send mini_interact_GTs by mail"] += 1
-            continue
-        text = next(str(row[name]) for name in asks if row.get(name))
-        about = row["instance_id"], text, row["selected_database"], gold[0]
-        facts = [*_query_facts(row), *_knowledge_facts(row, _knowledge(folder, row))]
-        q = Question(*about, split="dev", clarifications=tuple(facts))
-        questions.append(_with_follow_up(q, row, left_out))
-    drafts = Drafts(questions, _database_files(folder), "mini_interact", dict(left_out))
-    return _check_databases(drafts)
-
-# %% ../../nbs/sources/02_published.ipynb #d4e609e3
-def _why_not(
-    row: Fields,  # with gold
-    databases: dict[str, Path],
-) -> str:
-    "Why a row is left out, or nothing."
-    if row["selected_database"] not in databases:
-        return "there is no SQLite file of its database; it is published for PostgreSQL"
-    if not _statements(row):
-        return "gold is missing; its authors send it by mail"
-    if row.get("category") != "Management":
-        return ""
-    if row.get("preprocess_sql"):
-        return "its database is prepared by SQL of its own (preprocess_sql)"
-    try:
-        _written_tables(_statements(row))
-    except Exception:  # the parser may fail in any way
-        return "gold changes more than rows, such as tables, views or functions"
-    return ""
-
-# %% ../../nbs/sources/02_published.ipynb #7f5a4adb
-def _written_tables(statements: Iterable[str]) -> tuple[str, ...]:
-    "The tables that statements change, in lower case; raises `ValueError` for one that is no INSERT, UPDATE or DELETE."
-    targets = [parse_write(sql).this for sql in statements]
-    return tuple(dict.fromkeys((t.this if t.key == "schema" else t).name.lower() for t in targets))
-
-# %% ../../nbs/sources/02_published.ipynb #19590289
-def _read_livesqlbench(
-    path: str | Path,  # folder or zip
-    evidence: bool = True,  # the knowledge that a question needs is part of its text
-) -> Drafts:
-    "Questions and tasks of the layout of LiveSQLBench and BIRD-Interact; raises `SourceError`."
-    names = ("livesqlbench_data*.jsonl", "bird_interact_data*.jsonl")
-    file = _the_file(_data_folder(path, "LiveSQLBench"), "LiveSQLBench", *names)
-    folder, questions, left_out = file.parent, [], Counter[str]()
-    templates = reversed(_find_files(folder, "*.sqlite", levels=2))
-    databases = {p.stem.removesuffix("_template"): p for p in templates}
-    asks = ("query", "amb_user_query", "normal_query")
-    for row in _rows_with_gold(file, "*.jsonl", *asks):
-        if why := _why_not(row, databases):
-            left_out[why] += 1
-            continue
-        text = next(str(row[name]) for name in asks if row.get(name))
-        wanted = row.get("external_knowledge") or []
-        known = _knowledge(folder, row) if wanted else {}
-        entries = [entry for number, entry in known.items() if number in wanted]
-        hint = " ".join(f"{e.get('knowledge')}: {e.get('definition')}" for e in entries)
-        if evidence and hint:
-            text = f"{text} {hint}"
-        about = dict(database_name=row["selected_database"], split="dev", evidence=hint)
-        gold, is_task = tuple(_statements(row)), row.get("category") == "Management"
-        if is_task:
-            about |= dict(gold_sql="", gold_statements=gold, writes=_written_tables(gold))
-        else:
-            about |= dict(gold_sql=gold[0])
-        q = Question(row["instance_id"], text, **about)
-        questions.append(_with_follow_up(q, row, left_out))
-    return _check_databases(Drafts(questions, databases, file.stem, dict(left_out)))
