@@ -328,7 +328,6 @@ LAYOUTS = {  # what a folder holds, or one below it, if it is of that source; th
     "cosql": ("sql_state_tracking",),
     "sparc": ("dev.json", "dev_no_value.json"),
     "spider": ("dev.json", "train_spider.json"),
-    "kaggledbqa": ("examples", "databases"),
     "bird": ("dev_databases",),
 }
 

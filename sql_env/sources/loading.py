@@ -50,7 +50,6 @@ from sql_env.sources.files import (
 from sql_env.sources.published import (
     _read_bird,
     _read_interactions,
-    _read_kaggledbqa,
     _read_spider,
     _read_spider2_lite,
 )
@@ -317,7 +316,6 @@ _OWN: dict[str, Callable[..., Drafts]] = {
     "sparc": partial(_read_interactions, "SParC"),
     "cosql": partial(_read_interactions, "CoSQL"),
     "bird": _read_bird,
-    "kaggledbqa": _read_kaggledbqa,
     "spider2_lite": _read_spider2_lite,
     "folder": _read_folder,
     "hf": _read_hf,

@@ -1,4 +1,4 @@
-"""Spider, SParC, CoSQL, BIRD, KaggleDBQA and Spider 2.0-lite, read as they are published
+"""Spider, SParC, CoSQL, BIRD and Spider 2.0-lite, read as they are published
 
 Docs: https://hjerpe.github.io/sql_env/sources/published.html.md"""
 
@@ -11,12 +11,10 @@ __all__ = []
 import csv
 import os
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ..database.database import Descriptions
-from ..grading.answers import compare_rows
 from ..paths import SourceError, cache_dir, download_file
 from ..questions.question_set import Question
 from sql_env.sources.files import (
@@ -243,68 +241,6 @@ def _read_bird(
         drafts = drafts._replace(descriptions=about)
     return _check_databases(drafts)
 
-# %% ../../nbs/sources/02_published.ipynb #b6ed6e9b
-_KAGGLE_SPLITS = ("fewshot", "test")
-
-# %% ../../nbs/sources/02_published.ipynb #ea4c762b
-def _are_kaggle(files: Iterable[Path]) -> bool:
-    "Whether files hold questions as KaggleDBQA writes them."
-    try:
-        return all(_read_json_rows(file, "question", "query", "db_id") for file in files)
-    except SourceError:
-        return False
-
-# %% ../../nbs/sources/02_published.ipynb #311e291e
-def _kaggle_files(root: Path) -> dict[str, Path]:
-    "The file of questions of each database; raises `SourceError`."
-    for folder in [root, *sorted(root.glob("*/")), *sorted(root.glob("*/*/"))]:
-        files = {p.stem: p for p in sorted(folder.glob("*.json")) if "tables" not in p.stem}
-        whole = {s: p for s, p in files.items() if s.rpartition("_")[2] not in _KAGGLE_SPLITS}
-        there = _database_files(folder).keys()
-        is_usual = folder.name == "examples" or there & whole.keys()
-        if whole and (is_usual or not there and _are_kaggle(whole.values())):
-            return whole
-    raise SourceError(
-        f"KaggleDBQA: no examples/*.json in {str(root)!r}. Give the folder that holds examples and databases."
-    )
-
-# %% ../../nbs/sources/02_published.ipynb #adc4b460
-def _kaggle_splits(file: Path) -> dict[tuple[str, str], str]:
-    "The split of each question and query of a database, as far as files say it."
-    splits = {}
-    for name in _KAGGLE_SPLITS:
-        part = file.with_name(f"{file.stem}_{name}.json")
-        for row in _read_json_rows(part, "question", "query") if part.is_file() else ():
-            splits[row["question"], row["query"]] = name
-    return splits
-
-# %% ../../nbs/sources/02_published.ipynb #504fddb7
-def _read_kaggledbqa(
-    path: str | Path,  # folder or zip
-) -> Drafts:
-    "KaggleDBQA's questions, whose gold has not run yet; raises `SourceError`."
-    files = _kaggle_files(_data_folder(path, "KaggleDBQA"))
-    folder = next(iter(files.values())).parent
-    databases: dict[str, Path] = {}
-    for near in (folder, folder.parent / "databases", folder / "databases"):
-        databases |= _database_files(near)
-    questions = []
-    for name, file in files.items():
-        splits = _kaggle_splits(file)
-        for i, row in enumerate(_read_json_rows(file, "question", "query", "db_id")):
-            text, sql = row["question"], row["query"]
-            split = splits.get((text, sql), "")
-            questions.append(
-                Question(f"kaggledbqa-{name}-{i:03}", text, row["db_id"], sql, split=split)
-            )
-    if not databases:
-        raise SourceError(
-            f"KaggleDBQA: there are questions in {folder.name}, and no SQLite files beside or in "
-            f"{str(folder.parent / 'databases')!r}. The repository does not hold them: download them as its "
-            "README says, and put them into databases/NAME/NAME.sqlite."
-        )
-    return _check_databases(Drafts(questions, databases, "kaggledbqa"))
-
 # %% ../../nbs/sources/02_published.ipynb #a9d318a6
 def _csv_value(text: str) -> Any:
     "The value of a cell of a result: a number, text, or None if it is empty."
@@ -317,50 +253,18 @@ def _csv_value(text: str) -> Any:
             continue
     return text
 
-# %% ../../nbs/sources/02_published.ipynb #ad50bb80
-def _csv_result(path: Path, columns: Iterable[int]) -> tuple[tuple, ...]:
-    "The rows of a result, with some of its columns or, if none are named, all."
-    try:
-        _, *rows = csv.reader(path.read_text(encoding="utf-8-sig").splitlines(True))
-        picks = [*columns] or range(len(_))
-        return tuple([tuple([_csv_value(row[i]) for i in picks]) for row in rows])
-    except (ValueError, IndexError) as e:
-        raise SourceError(f"{path.name} is no table of results: {e}.") from None
-
 # %% ../../nbs/sources/02_published.ipynb #e2d1e709
-def _accepted_results(gold: Path, question_id: str, condition_columns: list) -> list[tuple]:
-    "The different results that count as right for a question."
-    files = sorted([*gold.glob(f"{question_id}.csv"), *gold.glob(f"{question_id}_*.csv")])
-    is_nested = bool(condition_columns) and isinstance(condition_columns[0], list)
-    results: list[tuple] = []
-    for i, file in enumerate(files):
-        columns = condition_columns[i : i + 1] if is_nested else [condition_columns]
-        rows = _csv_result(file, columns[0] if columns else [])
-        if not any(compare_rows(list(rows), other).correct for other in results):
-            results.append(rows)
-    return results
-
-# %% ../../nbs/sources/02_published.ipynb #5a25ee2c
-def _spider2_question(row: dict, root: Path, rule: dict, evidence: bool) -> Question:
-    "The question of a row of Spider 2.0-lite, with its gold query or rows."
-    gold, name = root / "evaluation_suite" / "gold", row["instance_id"]
-    document = root / "resource" / "documents" / str(row.get("external_knowledge"))
-    hint = document.read_text(encoding="utf-8", errors="replace") if document.is_file() else ""
-    columns = rule.get("condition_cols") or []
-    results = _accepted_results(gold / "exec_result", name, columns)
-    query = gold / "sql" / f"{name}.sql"
-    has_query = query.is_file() and len(results) < 2 and not columns
-    rows = results[0] if results and not has_query else ()
-    return Question(
-        question_id=name,
-        question_text=f"{row['question']}\n\n{hint}" if hint and evidence else row["question"],
-        database_name=row["db"],
-        gold_sql=query.read_text(encoding="utf-8").strip() if has_query else "",
-        gold_answer=rows,
-        ranks=None if rule.get("ignore_order", True) or not rows else tuple(range(len(rows))),
-        evidence=hint,
-        other_answers=tuple(results[1:]) if not has_query else (),
-    )
+def _accepted_results(folder: Path, question_id: str, columns: list) -> list[tuple]:
+    "The results that count as right for a question, with the columns that are compared."
+    results = []
+    for i, file in enumerate(
+        sorted([*folder.glob(f"{question_id}.csv"), *folder.glob(f"{question_id}_*.csv")])
+    ):
+        head, *rows = csv.reader(file.read_text(encoding="utf-8-sig").splitlines(True))
+        own = columns[i] if columns and isinstance(columns[0], list) else columns
+        picks = own or range(len(head))
+        results.append(tuple([tuple([_csv_value(row[k]) for k in picks]) for row in rows]))
+    return [*dict.fromkeys(results)]
 
 # %% ../../nbs/sources/02_published.ipynb #7e7c947d
 def _read_spider2_lite(
@@ -369,21 +273,41 @@ def _read_spider2_lite(
 ) -> Drafts:
     "The questions of Spider 2.0-lite on SQLite databases; raises `SourceError`."
     file = _the_file(_data_folder(path, "Spider 2.0-lite"), "Spider 2.0-lite", "spider2-lite.jsonl")
-    root, rows = file.parent, _read_json_rows(file, "instance_id", "db", "question")
-    rules_file = root / "evaluation_suite" / "gold" / "spider2lite_eval.jsonl"
+    root, gold = file.parent, file.parent / "evaluation_suite" / "gold"
+    rules_file = gold / "spider2lite_eval.jsonl"
     rules = _read_json_rows(rules_file, "instance_id") if rules_file.is_file() else []
     by_id = {rule["instance_id"]: rule for rule in rules}
     files = {p.stem.lower(): p for p in sorted(root.rglob("*.sqlite"))}
     questions, databases, left_out = [], {}, Counter[str]()
-    for row in rows:
-        if not row["instance_id"].startswith("local"):
+    for row in _read_json_rows(file, "instance_id", "db", "question"):
+        name, db, text = row["instance_id"], row["db"], row["question"]
+        if not name.startswith("local"):
             left_out["the task needs BigQuery or Snowflake"] += 1
             continue
-        q = _spider2_question(row, root, by_id.get(row["instance_id"], {}), evidence)
-        if row["db"].lower() in files:
-            databases[row["db"]] = files[row["db"].lower()]
-        if q.gold_sql or q.gold_answer:
-            questions.append(q)
-        else:
+        rule, document = by_id.get(name, {}), str(row.get("external_knowledge"))
+        hint_file = root / "resource" / "documents" / document
+        hint = (
+            hint_file.read_text(encoding="utf-8", errors="replace") if hint_file.is_file() else ""
+        )
+        columns = rule.get("condition_cols") or []
+        results = _accepted_results(gold / "exec_result", name, columns)
+        query = gold / "sql" / f"{name}.sql"
+        has_query = query.is_file() and len(results) < 2 and not columns
+        if not (has_query or results):
             left_out["no gold"] += 1
+            continue
+        rows, *others = [()] if has_query else results
+        if db.lower() in files:
+            databases[db] = files[db.lower()]
+        q = Question(
+            name,
+            f"{text}\n\n{hint}" if hint and evidence else text,
+            db,
+            query.read_text(encoding="utf-8").strip() if has_query else "",
+            rows,
+            ranks=None if rule.get("ignore_order", True) or not rows else tuple(range(len(rows))),
+            evidence=hint,
+            other_answers=tuple(others),
+        )
+        questions.append(q)
     return _check_databases(Drafts(questions, databases, "spider2_lite", dict(left_out)))
