@@ -282,6 +282,7 @@ path                        Folder or zip of the source; owner/name of a data se
 split                       One split, such as train, validation, test, dev.
 level 1..5                  Level of generated worlds.
 worlds_seed                 Seed of generated worlds: another number gives others.
+unanswerable 0..1           Share of questions of generated worlds that the database can't answer.
 evidence                    Whether hints that come with questions are shown; they are if not given.
 descriptions --descriptions  DESCRIBE shows what BIRD says about columns.
 dialect                     SQL dialect of the gold, such as mysql; it is translated.
@@ -292,6 +293,7 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
     split: str | None = None
     level: int = 1
     worlds_seed: int = 0
+    unanswerable: float | None = None
     evidence: bool | None = None
     descriptions: bool = False
     dialect: str | None = None
@@ -330,6 +332,7 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
             limits=self.limits,
         )
         if_taken = dict(level=self.level, n=n, seed=self.worlds_seed)
+        if_taken |= dict(unanswerable=self.unanswerable)
         wanted |= {name: x for name, x in if_taken.items() if takes_option(self.source, name)}
         options |= {name: x for name, x in wanted.items() if x is not None}
         return sources.load(self.source, self.path, self.split, progress=show_progress, **options)

@@ -36,7 +36,7 @@ from sql_env.worlds.phrases import (
     _render_question,
     _with_article,
 )
-from .tables import _build_tables, _Table
+from .tables import _build_tables, _fitting_attributes, _Table
 from sql_env.worlds.words import (
     EXAMS,
     SPLITS,
@@ -365,17 +365,45 @@ class _GeneratedWorld(ABC):
         counts = f"{len(self.tables)} tables, {len(self.questions)} questions"
         return f"{type(self).__name__}({self.name}: {counts}, {self.split})"
 
+# %% ../../nbs/worlds/08_world.ipynb #absent02
+def _name_absent(
+    tables: Collection[_Table], sql: str, asked: Any, rng: Rng
+) -> tuple[str, str, str]:
+    "A table, what a column of it that `sql` reads is called, and what no table has instead; raises `DraftRejected`."
+    names, known = set(re.findall(r"\w+", sql)), [c.about for t in tables for c in t.columns]
+    texts = [text for t in tables for text in (t.singular, *[c.text for c in t.columns])]
+    used = {"age", *" ".join(texts).lower().split()}  # a date of birth gives an age
+    found = [
+        (table.name, column.text, word)
+        for table in tables
+        if table.name in names
+        for column in table.columns
+        if column.name in names and column.kind in ("number", "date", "category")
+        for about in _fitting_attributes(
+            column.kind, table.kind, "person" if table.role == "member" else table.role
+        )
+        if about not in known and about.get("unit") == column.about.get("unit")
+        if column.kind != "category" or column.text == asked  # values of categories may be named
+        for word in about["words"]
+        if not used & {*word.lower().split()}
+    ]
+    if not found:
+        raise DraftRejected("all that could be missing is there")
+    return rng.choice(found)
+
 # %% ../../nbs/worlds/08_world.ipynb #52e45162
 @dataclass(eq=False, repr=False)
 class World(_GeneratedWorld):
     "A database and questions of the families of its level; a draft is the family and its `_QuestionDraft`."
 
     called, prefix = "worlds", "world"
-    levels, exams, options = range(1, 6), tuple(EXAMS), ("size",)
+    levels, exams, options = range(1, 6), tuple(EXAMS), ("size", "unanswerable")
+    marks = dict(unanswerable="_lacks{:g}")
     level: int = 1  # 1 to 5
     n: int = 6  # questions, at most
     size: int | None = None  # rows of the largest table; None: some hundred
     mix: NameMix = NameMix()  # of names
+    unanswerable: float = 0.0  # share of questions about what the database lacks
 
     def _draw_tables(self) -> dict[str, _Table]:
         if self.wording == "test_made_up":
@@ -396,8 +424,14 @@ class World(_GeneratedWorld):
     def _tries(self, con: apsw.Connection) -> _Tries:
         sampler = Sampler(self.tables, "questions", self._key)
         answered = _drop_unstable(_ask_families(sampler, con, self.level, self.n), con)
+        start, lacking = Rng("unanswerable", self._key).random(), 0
         for i, a in enumerate(answered, 1):
-            yield partial(self._worded, i, a, sampler.words | self._words | a.draft.slots)
+            about, before = (i, a, sampler.words | self._words | a.draft.slots), len(self.questions)
+            if lacking < int(self.unanswerable * i + start):
+                yield partial(self._lacking, *about)
+                lacking += len(self.questions) - before
+            if len(self.questions) == before:
+                yield partial(self._worded, *about)
 
     def _worded(
         self, number: int, a: _AnsweredDraft, slots: dict[str, Any]
@@ -413,6 +447,20 @@ class World(_GeneratedWorld):
         text = _render_question(wordings, slots, rng, self.wording)
         gold = _gold_fields(a.sql, a.rows, a.draft.tables, a.draft.ordered)
         return self._question(text, number, **gold), (a.family, a.draft)
+
+    def _lacking(
+        self, number: int, a: _AnsweredDraft, slots: dict[str, Any]
+    ) -> tuple[Question, tuple[_Family, _QuestionDraft]]:
+        "The question about what the database lacks; raises `DraftRejected`."
+        rng = Rng("lacking", self._key, number, self.wording)
+        table, old, new = _name_absent(self.tables.values(), a.sql, slots.get("attr"), rng)
+        renamed = {_with_article(old): _with_article(new), old: new}
+        text = _render_question(a.family.wordings, _rename_slots(slots, renamed), rng, self.wording)
+        if new not in text or old in text:
+            raise DraftRejected("what is missing is not all that is asked for")
+        about = _gold_fields("", [], [table]) | dict(difficulty="easy")
+        question = self._question(text, number, **about, answerable=False, missing=new)
+        return question, (a.family, a.draft)
 
     @property
     def name(self) -> str:
