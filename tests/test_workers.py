@@ -285,7 +285,7 @@ def write_stage(folder: Path) -> Path:
 
 def session(q, questions, is_wrong: bool) -> tuple:
     "What an episode shows and gives: refused, wrong and right statements, looks at what they changed, an answer."
-    rules = dict(actions="execute abstain clarify", budget=12, reward="shaped", verify="robust")
+    rules = dict(actions="execute abstain", budget=12, reward="shaped", verify="robust")
     episode = Episode(q, questions.database(q.database_name), **rules)
     seen = [episode.reset(1)]
     for turn in q.conversation:

@@ -331,7 +331,7 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
             dialect=self.dialect,
             limits=self.limits,
         )
-        if_taken = dict(level=self.level, n=n, seed=self.worlds_seed)
+        if_taken: Fields = dict(level=self.level, n=n, seed=self.worlds_seed)
         if_taken |= dict(unanswerable=self.unanswerable)
         wanted |= {name: x for name, x in if_taken.items() if takes_option(self.source, name)}
         options |= {name: x for name, x in wanted.items() if x is not None}

@@ -142,7 +142,7 @@ def demo(
 
     A language model, with the key in OPENAI_API_KEY: `sql_env demo --policy chat --model gpt-5-mini`
 
-    A question that may need asking: `sql_env demo --source ambiguous --actions abstain,clarify`
+    A question that may have no answer: `sql_env demo --source worlds --unanswerable 0.5 --actions abstain`
 
     """
     from sql_env.play.episode import EpisodeEnv

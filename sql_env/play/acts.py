@@ -221,14 +221,6 @@ def _abstain(scene: Scene, reason: str) -> Said:
     verdict = _judge_abstention(ask.question, reason, ask.has_looked)
     return Said(said, TurnFacts(done=True), verdict=verdict)
 
-# %% ../../nbs/play/05_acts.ipynb #998696e4
-def _clarify(scene: Scene, question: str) -> Said:
-    from sql_env.play.judges import _simulated_reply
-
-    q = scene.ask.question
-    reply = _simulated_reply(question, q.clarifications, q.question_text)
-    return Said(reply, TurnFacts(asked=True))
-
 # %% ../../nbs/play/05_acts.ipynb #0d7118af
 def _execute(scene: Scene, sql: str) -> Said:
     work = scene.ask.work
@@ -312,19 +304,6 @@ _EXTRA = (
         "abstained",
     ),
     Act(
-        "CLARIFY",
-        "clarify",
-        "question",
-        "Ask the person who asked what a word of the question means.",
-        "One question about one word or phrase.",
-        _clarify,
-        "reply",
-        "If a word of the question can mean two things, ask with clarify.",
-        "a question about one word of the question",
-        "Ask the user",
-        "clarifications",
-    ),
-    Act(
         "EXECUTE",
         "execute",
         "sql",
@@ -346,7 +325,7 @@ ACTS = {act.verb: act for act in (*_CORE, *_EXTRA)}
 ACTIONS = tuple(act.verb for act in _CORE)
 EXTRA_ACTIONS = tuple(act.verb for act in _EXTRA)
 ENDS = tuple(act.verb for act in ACTS.values() if act.ends)  # verbs that a question is over with
-_GIVES = {act.gives for act in ACTS.values()}
+_GIVES = "columns", "rows", "reply", "changes", "end"
 
 # %% ../../nbs/play/05_acts.ipynb #4904cbc8
 @lru_cache(maxsize=1000)  # an agent's words may be asked for as well

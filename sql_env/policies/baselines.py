@@ -6,18 +6,17 @@ Docs: https://hjerpe.github.io/sql_env/policies/baselines.html.md"""
 
 # %% auto #0
 __all__ = ['HACKS', 'Policy', 'ScriptedPolicy', 'play_episode', 'question_start', 'parse_schema_info', 'RandomPolicy',
-           'answer_from_result', 'OraclePolicy', 'ForgetfulOracle', 'word_stems', 'name_similarity', 'GreedyPolicy',
-           'policy_names', 'named_policy', 'HackPolicy', 'hacks_for', 'most_frequent_answer']
+           'answer_from_result', 'OraclePolicy', 'word_stems', 'name_similarity', 'GreedyPolicy', 'policy_names',
+           'named_policy', 'HackPolicy', 'hacks_for', 'most_frequent_answer']
 
 # %% ../../nbs/policies/02_baselines.ipynb #d35e2950
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from inspect import signature
 from random import Random
 from typing import Any, Protocol, runtime_checkable
-from zlib import crc32
 
 from ..grading.answers import format_rows
 from ..play.acts import ACTIONS, NEXT_QUESTION, Action
@@ -143,7 +142,7 @@ def answer_from_result(result: str) -> str:
 
 # %% ../../nbs/policies/02_baselines.ipynb #96f6d459
 class OraclePolicy:
-    "Knows the gold SQL of each question, asks what was meant, abstains where nothing is right, answers what it saw."
+    "Knows the gold SQL of each question, abstains where nothing is right, answers what it saw."
 
     name = "oracle"
 
@@ -151,11 +150,7 @@ class OraclePolicy:
         self,
         questions: Iterable[Question],
         describe_first: int = 2,  # tables that it describes before it queries, as far as the budget allows
-        readings: Mapping[str, Mapping[str, str]]
-        | None = None,  # of a question's id: SQL by what the user says who means it
-        asks: bool = True,  # CLARIFY where a question has something to ask for
     ):
-        self.readings, self.asks = readings or {}, asks
         self.describe_first = describe_first
         self.settings = {"describe_first": describe_first}
         self._start = 0, 0
@@ -173,15 +168,6 @@ class OraclePolicy:
                 return q
         return candidates[0]
 
-    def _sql(self, q: Question, said: str) -> str:
-        "The query of the reading that was said, or of any; gold where no readings are known."
-        readings = self.readings.get(q.question_id)
-        if not readings:
-            return q.gold_sql
-        guess = sorted(readings.values())[crc32(q.question_id.encode()) % len(readings)]
-        said = unescape_markup(said)
-        return next((sql for fact, sql in readings.items() if fact in said), guess)
-
     def _work(self, q: Question, step: int) -> Action:
         "The action of a task after so many others: look, change what gold changes, answer."
         look = q.gold_sql or f"SELECT count(*) FROM {quote_identifier(q.writes[0])}"
@@ -192,7 +178,7 @@ class OraclePolicy:
         return [*actions, Action("ANSWER", done)][min(step, len(actions))]
 
     def select_action(self, observation: Observation) -> Action:
-        "Describe tables, ask what is meant, run the gold query, answer what it showed."
+        "Describe tables, run the gold query, answer what it showed."
         self._start = question_start(observation, self._start)
         asked_at, place = self._start
         if not place:
@@ -208,25 +194,9 @@ class OraclePolicy:
             return self._work(q, step - len(tables))
         if not q.gold_sql:
             return Action("ANSWER", format_rows(q.gold_answer))
-        to_ask = q.clarifications if self.asks and spare_steps > len(tables) else ()
-        if to_ask and step == len(tables):
-            return Action("CLARIFY", f"What do you mean by {to_ask[0].term}?")
-        if step == len(tables) + bool(to_ask):
-            return Action("QUERY", self._sql(q, observation.result if to_ask else ""))
+        if step == len(tables):
+            return Action("QUERY", q.gold_sql)
         return Action("ANSWER", answer_from_result(observation.result))
-
-# %% ../../nbs/policies/02_baselines.ipynb #bf1f7ae3
-class ForgetfulOracle(OraclePolicy):
-    "An oracle that has forgotten the turns before: it plays the query that a follow-up's words have alone."
-
-    name = "forgetful oracle"
-
-    def __init__(
-        self,
-        questions: Iterable[Question],
-        bare: Mapping[str, str],  # SQL by the id of a follow-up; see `ConversationWorld`
-    ):
-        super().__init__(questions, readings={key: {"": sql} for key, sql in bare.items()})
 
 # %% ../../nbs/policies/02_baselines.ipynb #f24d2f21
 @lru_cache(maxsize=4096)
@@ -466,13 +436,6 @@ abstain | ABSTAIN There is no answer.
 abstain, all | DESCRIBE {table} | ABSTAIN There is no {question}
 abstain, name | DESCRIBE {table} | ABSTAIN There is no {name}.
 abstain, attribute | DESCRIBE {table} | ABSTAIN There is no {attribute}.
-"""),
-    CLARIFY=_read_hacks("""
-ask for ever | CLARIFY {question}
-ask for the answer | CLARIFY What is the answer? | ANSWER {reply}
-ask and echo | CLARIFY {question} | ANSWER {reply}
-ask what all of it means | CLARIFY What do you mean by: {question} | ANSWER {reply}
-ask and select all | CLARIFY {question} | QUERY SELECT * FROM "{table}" | ANSWER @last
 """),
     EXECUTE=_read_hacks("""
 change nothing | ANSWER done

@@ -480,7 +480,6 @@ outcome: for the answer
 step: for the step
 error: for the mistake
 repeat: for the repeat
-clarify: for asking
 shaping: for progress
 """)
 

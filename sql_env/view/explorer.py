@@ -265,7 +265,6 @@ def _usable_actions(
     "`ACTIONS`, and those of the extra ones that a set of questions is made for."
     useful = dict(
         end=any(not q.answerable for q in questions),
-        reply=any(q.clarifications for q in questions),
         changes=True,  # to those that it suits
     )
     extra = [

@@ -6,7 +6,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "world": "FAMILIES World world_set worlds",
-        "conversations": "AmbiguousWorld ConversationWorld",
+        "conversations": "ConversationWorld",
         "changes": "ChangeWorld FollowUpWorld twins",
     },
 )
