@@ -1,4 +1,4 @@
-"Tasks that change the database: generated, with twins, bundled, of a folder."
+"Tasks that change the database: generated, bundled, of a folder."
 
 import json
 from contextlib import suppress
@@ -8,13 +8,13 @@ import apsw
 import pytest
 from tables import cases
 
-from sql_env import Episode, EpisodeEnv, OraclePolicy, QueryError, SourceError, evaluate, load
+from sql_env import Episode, EpisodeEnv, OraclePolicy, SourceError, evaluate, load
 from sql_env.cli.app import SourceOptions
 from sql_env.database.database import build_database
 from sql_env.grading.changes import judge_changes, judge_replay
 from sql_env.questions.question_set import find_split_leaks, save_question_set
 from sql_env.server.settings import Settings, _load_questions
-from sql_env.worlds import ChangeWorld, FollowUpWorld, twins, world_set, worlds
+from sql_env.worlds import ChangeWorld, FollowUpWorld, world_set, worlds
 from sql_env.worlds.change_families import CHANGES
 from sql_env.worlds.words import _lists, _split_of_word, load_wordings
 
@@ -119,38 +119,6 @@ def test_a_task_says_whether_archived_rows_are_meant():
         for q, family in ((q, world.families[q.question_id]) for q in world.questions):
             if events.name.lower() in q.writes and family != "enter":
                 assert "archive of" in q.question_text or closed.plural in q.question_text, (family, q.question_text)
-
-
-def test_twins_are_the_same_task_on_other_rows(tmp_path):
-    world = ChangeWorld(11, 2, n=5)
-    for q in world.questions:
-        near = twins(q, 2, tmp_path)
-        assert [t.database_name for t in near] != [q.database_name] * 2 and len(near) == 2
-        for t in near:
-            assert (t.writes, t.states_rule, t.difficulty) == (q.writes, q.states_rule, q.difficulty)
-            assert len(t.gold_statements) == len(q.gold_statements)
-            database = near.database(t.database_name)
-            with database.writer(t.writes) as copy:
-                if t.gold_statements:
-                    copy.execute(";\n".join(t.gold_statements))
-                assert judge_changes(t, database, copy.changes())
-    with pytest.raises(SourceError, match="no generated task"):
-        twins(load("bundled_tasks")[0])
-
-
-def test_an_agent_that_acts_by_ids_is_told_apart_by_twins(tmp_path):
-    right = 0
-    for seed in range(6):
-        world = ChangeWorld(seed, 1, n=6)
-        for q in world.questions:
-            if world.families[q.question_id] not in ("merge_one", "hand_over", "forget"):
-                continue
-            near = twins(q, 1, tmp_path)
-            database = near.database(near[0].database_name)
-            with database.writer(near[0].writes) as copy, suppress(QueryError):
-                copy.execute(";\n".join(q.gold_statements) or "DELETE FROM " + q.writes[0])
-                right += bool(judge_changes(near[0], database, copy.changes()))
-    assert right == 0
 
 
 def test_sources_of_tasks():

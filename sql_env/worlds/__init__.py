@@ -7,6 +7,6 @@ __getattr__, __dir__ = lazy_names(
     {
         "world": "FAMILIES World world_set worlds",
         "conversations": "ConversationWorld",
-        "changes": "ChangeWorld FollowUpWorld twins",
+        "changes": "ChangeWorld FollowUpWorld",
     },
 )
