@@ -21,7 +21,6 @@ from pathlib import Path
 from random import Random
 
 import apsw
-from sql_env.proofs.contents import Comparison, Contents
 from sqlglot import exp, parse_one
 from sqlglot.errors import ParseError
 from sqlglot.optimizer.eliminate_subqueries import eliminate_subqueries
@@ -42,6 +41,7 @@ from verdicts import (
 
 from sql_env.database.guards import QueryError
 from sql_env.evaluation.results import rate_interval
+from sql_env.proofs.contents import Comparison, Contents
 from sql_env.proofs.decision import kept_by, prove
 from sql_env.proofs.facts import Schema, all_assumptions, read_facts
 from sql_env.sources.loading import load

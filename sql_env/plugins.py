@@ -24,11 +24,7 @@ Fields = dict[str, Any]  # names and their values: a message, a row, settings, k
 _OURS = dict(
     sources=dict(
         worlds="sql_env.worlds:World.source",
-        ambiguous="sql_env.worlds:AmbiguousWorld.source",
         tasks="sql_env.worlds:ChangeWorld.source",
-        policies="sql_env.worlds:PolicyWorld.source",
-        wide="sql_env.worlds:WideWorld.source",
-        manual="sql_env.worlds:ManualWorld.source",
         conversations="sql_env.worlds:ConversationWorld.source",
         follow_ups="sql_env.worlds:FollowUpWorld.source",
     ),

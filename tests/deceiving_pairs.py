@@ -50,7 +50,6 @@ def filled(rows):
 def differing(pairs=PAIRS):
     "Each pair in either direction, with the facts of each database on which the results differ."
     from sql_env.proofs.contents import Comparison
-
     from sql_env.proofs.facts import read_facts
 
     databases = {name: filled(rows) for name, rows in DATABASES.items()}

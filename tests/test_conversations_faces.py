@@ -4,6 +4,7 @@ import json
 from itertools import islice
 
 import pytest
+from databases import forgetful
 from fake_server import FakeServer, completion
 from test_cli import sql_env  # noqa: F401
 
@@ -17,7 +18,7 @@ from sql_env.models import SQLAction
 from sql_env.play import Action, EpisodeEnv, RewardConfig, Session
 from sql_env.play.acts import ACTS
 from sql_env.play.chat import episode_messages
-from sql_env.policies import ChatPolicy, ForgetfulOracle, OraclePolicy, play_episode
+from sql_env.policies import ChatPolicy, OraclePolicy, play_episode
 from sql_env.questions.question_set import QuestionSet
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.page import _episode_html, _Visit
@@ -162,7 +163,7 @@ def test_a_language_model_reads_the_next_question(questions, talk):
 def log(questions, worlds, tmp_path_factory):
     bare = {key: sql for w in worlds for key, sql in w.bare.items()}
     path = tmp_path_factory.mktemp("logs") / "forgets.jsonl"
-    evaluate(EpisodeEnv(questions), ForgetfulOracle(questions, bare), log=path, progress=False)
+    evaluate(EpisodeEnv(questions), forgetful(questions, bare), log=path, progress=False)
     return path
 
 

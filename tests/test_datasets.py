@@ -16,7 +16,7 @@ from sql_env.cli.app import SourceOptions
 from sql_env.database.database import build_database
 from sql_env.paths import BUNDLED, SourceError
 from sql_env.questions import question_set as sets
-from sql_env.sources.loading import SHIPPED_FLAGS, SOURCES, _findings_of, _read_findings, _with_findings, load
+from sql_env.sources.loading import SHIPPED_FLAGS, SOURCES, _findings_of, _with_findings, load
 from sql_env.sql.text import translate_sql
 
 SHIPS = [(1, "Aurora", 120.5), (2, "Bora", 300.0), (3, "Cirrus", 300.0)]
@@ -132,44 +132,6 @@ def test_the_real_superhero(bird_path):
     some = qs.sample(20)
     result = evaluate(some, OraclePolicy(some), progress=False)
     assert result.success_rate == result.robust_rate == 1.0
-
-
-def test_kaggledbqa_in_its_own_layout_and_flat(tmp_path):
-    root = tmp_path / "kaggle"
-    other = ASKED | dict(question="How many?", query="SELECT count(*) FROM ship")
-    put(root / "examples/harbour.json", [ASKED, other])
-    put(root / "examples/harbour_test.json", [ASKED])
-    put(root / "examples/harbour_fewshot.json", [other])
-    put(root / "KaggleDBQA_tables.json", [])
-    harbour(root / "databases/harbour/harbour.sqlite")
-    qs = load("kaggledbqa", tmp_path)
-    found = [(q.question_id, q.split) for q in qs]
-    assert found == [("kaggledbqa-harbour-000", "test"), ("kaggledbqa-harbour-001", "fewshot")]
-    assert len(load("kaggledbqa", root, split="test")) == 1
-    flat = tmp_path / "flat"
-    flat.mkdir()
-    shutil.copy(root / "examples/harbour.json", flat)
-    harbour(flat / "harbour.sqlite")
-    assert [q.gold_answer for q in load("kaggledbqa", flat)] == [((300.0,),), ((3,),)]
-    with pytest.raises(SourceError, match="no examples"):
-        load("kaggledbqa", root / "databases")
-
-
-def test_the_real_kaggledbqa_with_its_findings(kaggledbqa_path):
-    "Findings are given by id and hash."
-    qs = load("kaggledbqa", kaggledbqa_path)
-    assert len({q.database_name for q in qs}) == 2 and len(qs) + len(qs.quarantined) == 59
-    some = qs.sample(20)
-    result = evaluate(some, OraclePolicy(some), progress=False)
-    assert result.success_rate == result.robust_rate == 1.0
-    found = _findings_of([*qs, *qs.quarantined])
-    shipped = json.loads((BUNDLED / "audits.json").read_text())["sets"]["kaggledbqa"]["questions"]
-    assert found == shipped, "load gives what the audit found"
-    flagged = next(q for q in qs if q.question_id in found)
-    bare, known = flagged.with_fields(flags=()), _read_findings()
-    assert _with_findings(bare, known).flags
-    for changed in (dict(question_text="Other?"), dict(gold_sql="SELECT 1"), dict(question_id="x")):
-        assert _with_findings(bare.with_fields(**changed), known).flags == ()
 
 
 @pytest.fixture

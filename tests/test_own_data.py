@@ -278,8 +278,8 @@ def test_the_command_shows_what_it_found(sheets, tmp_path):
     assert "primary key" in described(tmp_path / "b" / "b.sqlite", "ships")
 
 
-def test_spider_plays_dev_where_there_is_no_train_file_and_kaggledbqa_needs_its_databases(tmp_path):
-    "On ada7898: There is no file train_spider.json; every question was left out, or no examples were found."
+def test_spider_plays_dev_where_there_is_no_train_file(tmp_path):
+    "On ada7898: There is no file train_spider.json."
     folder = tmp_path / "database" / "shop"
     folder.mkdir(parents=True)
     build_database(folder / "shop.sqlite", "CREATE TABLE t (a INTEGER)", {"t": [(1,)]})
@@ -288,12 +288,6 @@ def test_spider_plays_dev_where_there_is_no_train_file_and_kaggledbqa_needs_its_
     assert [q.split for q in load("spider", tmp_path)] == ["dev"]
     with pytest.raises(SourceError, match="train_spider.json"):
         load("spider", tmp_path, split="train")
-    examples = tmp_path / "kaggle" / "examples"
-    examples.mkdir(parents=True)
-    (examples / "shop.json").write_text(rows)
-    for root in (examples.parent, examples):
-        with pytest.raises(SourceError, match="no SQLite files"):
-            load("kaggledbqa", root)
 
 
 @pytest.fixture

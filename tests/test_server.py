@@ -288,12 +288,12 @@ def test_the_document_says_what_this_server_takes(questions):
     "Any object was an action, with an example that is refused; verbs, options and ways to talk were missing."
     from fastapi.testclient import TestClient
 
-    app = server.create_app(server.Settings(web=False, actions="search"), questions)
+    app = server.create_app(server.Settings(web=False, actions="abstain"), questions)
     document = app.openapi()
     schemas = document["components"]["schemas"]
     action = schemas["StepRequest"]["properties"]["action"]
     verbs = action["properties"]["action_type"]["enum"]
-    assert verbs == [*ACTIONS, "SEARCH"] and {"/ws", "/mcp"} <= set(document["paths"])
+    assert verbs == [*ACTIONS, "ABSTAIN"] and {"/ws", "/mcp"} <= set(document["paths"])
     assert "schema_info" in schemas["StepResponse"]["properties"]["observation"]["properties"]
     with TestClient(app, base_url="http://localhost") as client:
         for path, name in (("/reset", "ResetRequest"), ("/step", "StepRequest")):
@@ -301,7 +301,7 @@ def test_the_document_says_what_this_server_takes(questions):
                 assert client.post(path, json=example).status_code == 200, example
         for seed in ("NaN", "1e999", "true", '"x"', "1.5"):
             assert client.post("/reset", content=f'{{"seed": {seed}}}').status_code == 422, seed
-        assert "SEARCH" in client.get("/docs").text and "/ws" in client.get("/docs").text
+        assert "ABSTAIN" in client.get("/docs").text and "/ws" in client.get("/docs").text
 
 
 def test_a_page_that_nobody_uses_costs_next_to_nothing(monkeypatch):

@@ -821,16 +821,16 @@ def test_the_command_trains_on_own_questions(monkeypatch, tmp_path):
         return CliRunner().invoke(app, ["train", "colab", "--evals", "none", *options])
 
     options = "--source folder --path mydata --model me/mine --lr 2e-6 --max-steps 7 --vllm colocate --budget 10"
-    options += " --verify robust --actions search --reward sparse --schema-level full"
+    options += " --verify robust --actions abstain --reward sparse --schema-level full"
     save_question_set(load("bundled").sample(40), tmp_path / "mydata")
     played = run(*options.split())  # what it says to play next is what it did not learn from
     assert played.exit_code == 0 and "--source folder --path mydata --split=test" in played.output
-    play = dict(budget=10, verify="robust", actions="search", reward="sparse")
+    play = dict(budget=10, verify="robust", actions="abstain", reward="sparse")
     [recipe] = asked
     told = change_recipe(COLAB, "folder:mydata", "me/mine", None, 2e-6, 7, "colocate", schema_level="full", **play)
     assert recipe == told
     assert {stage.schema_level for stage in recipe.stages} == {"full"}
-    meant = play | dict(actions=(*ACTIONS, "SEARCH"), reward=RewardConfig.sparse())
+    meant = play | dict(actions=(*ACTIONS, "ABSTAIN"), reward=RewardConfig.sparse())
     assert {name: recipe.env[name] for name in play} == meant
     for wrong in ("--source folder", "--source worlds", "--path mydata", "--vllm yes", "--evals x"):
         assert run(*wrong.split()).exit_code != 0

@@ -25,7 +25,7 @@ from sql_env.grading.answers import format_rows
 from sql_env.grading.changes import _make_states, gold_changes
 from sql_env.grading.variants.robust import _make_pair_variants
 from sql_env.grading.variants.sandbox import Sandbox
-from sql_env.worlds import ChangeWorld, FollowUpWorld, PolicyWorld, world_set
+from sql_env.worlds import ChangeWorld, FollowUpWorld, world_set
 
 LONG = "WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT {}) SELECT sum(instr(hex(n), 'x')) FROM k"
 
@@ -285,7 +285,7 @@ def write_stage(folder: Path) -> Path:
 
 def session(q, questions, is_wrong: bool) -> tuple:
     "What an episode shows and gives: refused, wrong and right statements, looks at what they changed, an answer."
-    rules = dict(actions="execute abstain clarify search", budget=12, reward="shaped", verify="robust")
+    rules = dict(actions="execute abstain", budget=12, reward="shaped", verify="robust")
     episode = Episode(q, questions.database(q.database_name), **rules)
     seen = [episode.reset(1)]
     for turn in q.conversation:
@@ -307,7 +307,7 @@ def session(q, questions, is_wrong: bool) -> tuple:
     return seen, [turn.reward for turn in episode.turns], verdicts, episode.changes, episode.state_key
 
 
-@pytest.mark.parametrize("kind", (ChangeWorld, PolicyWorld, FollowUpWorld))
+@pytest.mark.parametrize("kind", (ChangeWorld, FollowUpWorld))
 def test_a_task_gives_the_same_with_workers_and_without(kind, workers, monkeypatch):
     "Observations, rewards, verdicts and changes, byte for byte; and this process carries no statement out."
     tasks = world_set("train", 2, 12, seed=6, kind=kind)

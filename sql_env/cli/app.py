@@ -282,10 +282,9 @@ path                        Folder or zip of the source; owner/name of a data se
 split                       One split, such as train, validation, test, dev.
 level 1..5                  Level of generated worlds; 1 if not given.
 worlds_seed                 Seed of generated worlds: another number gives others; 0 if not given.
+unanswerable 0..1           Share of questions of generated worlds that the database can't answer.
 evidence                    Whether hints that come with questions are shown; they are if not given.
 descriptions --descriptions  DESCRIBE shows what BIRD says about columns.
-documents --documents       A search finds BIRD's hints and descriptions; hints are no part of the questions then.
-tables 30..                 Number of tables of wide worlds.
 dialect                     SQL dialect of the gold, such as mysql; it is translated.
 {_setting_lines(_LIMITS)}"""
 
@@ -294,10 +293,9 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
     split: str | None = None
     level: int | None = None
     worlds_seed: int | None = None
+    unanswerable: float | None = None
     evidence: bool | None = None
     descriptions: bool = False
-    documents: bool = False
-    tables: int | None = None
     dialect: str | None = None
     operations: int | None = None
     seconds: float | None = None
@@ -335,11 +333,10 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
         wanted: Fields = dict(
             level=self.level,
             seed=self.worlds_seed,
-            n_tables=self.tables,
+            unanswerable=self.unanswerable,
             n=n if takes_option(source, "n") else None,
             evidence=self.evidence,
             descriptions=self.descriptions or None,
-            documents=self.documents or None,
             dialect=self.dialect,
             limits=self.limits,
         )
@@ -371,12 +368,11 @@ def make_policy(
     name: str,  # or the folder of one
     questions: "QuestionSet",
     seed: int = 0,
-    actions: Sequence[str] = (),  # that are allowed
 ) -> Any:
     "A policy by name, or one that a folder holds; raises `SourceError`."
     known = policies.policy_names()
     if name in known:
-        return policies.named_policy(name, questions, seed, actions)
+        return policies.named_policy(name, questions, seed)
     if Path(name).is_dir():
         return _policy_in(name)
     raise SourceError(

@@ -531,7 +531,7 @@ def _evaluate(
     env = EpisodeEnv(loaded, **given | settings)
     players: list[Any] = []
     for name in names:
-        made = make_policy(name, loaded, evaluation.seed, env.actions) if name != "chat" else None
+        made = make_policy(name, loaded, evaluation.seed) if name != "chat" else None
         players += models if made is None else [made]
     if len(players) > 1 and evaluation.log and evaluation.log.suffix == ".jsonl":
         raise ValueError(

@@ -140,9 +140,8 @@ def demo(
 
     A language model, with the key in OPENAI_API_KEY: `sql_env demo --policy chat --model gpt-5-mini`
 
-    A question that may need asking: `sql_env demo --source ambiguous --actions abstain,clarify`
+    A question that may have no answer: `sql_env demo --source worlds --unanswerable 0.5 --actions abstain`
 
-    A question in terms of a manual: `sql_env demo --source manual --actions search --policy oracle`
     """
     from sql_env.play.episode import EpisodeEnv
     from sql_env.policies.baselines import play_episode
@@ -153,7 +152,7 @@ def demo(
     if policy == "chat":
         (player,) = ModelOptions([model] if model else None, base_url).make_policies(env.actions)
     else:
-        player = make_policy(policy, loaded, seed, env.actions)
+        player = make_policy(policy, loaded, seed)
     observation = env.reset(seed=seed, question_id=question)
     if hasattr(player, "reset"):
         player.reset(seed)
@@ -208,7 +207,7 @@ def _view_played(
     views = []
     for name in policies:
         episode = Episode(question, questions.database(question.database_name), **settings)
-        player = make_policy(name, questions, seed, episode.actions)
+        player = make_policy(name, questions, seed)
         *_, view = watch_policy(episode, player, name, seed)
         views.append(view)
     return views

@@ -18,7 +18,6 @@ from functools import cached_property, partial
 from itertools import accumulate, chain
 from pathlib import Path
 from random import Random
-from threading import Lock
 from typing import Any
 
 import apsw
@@ -37,7 +36,7 @@ from sql_env.database.catalog import (
     resolve_table,
     row_number_name,
 )
-from .connection import _T, GuardedConnection, _with_own_memory
+from .connection import _T, GuardedConnection
 from sql_env.database.guards import (
     FAST_LIMITS,
     LARGE_FILE_BYTES,
@@ -48,7 +47,6 @@ from sql_env.database.guards import (
     check_statement,
     to_query_error,
 )
-from .search import Documents, SearchIndex, _Found, _read_comments
 from .writing import WritableCopy
 from ..paths import DiskCache
 from ..sql.text import Result, format_value, quote_identifier
@@ -346,21 +344,18 @@ class Database:
         path: str | Path | bytes,  # a SQLite file, which must not change, or its bytes
         limits: Limits = Limits(),  # what one statement may use
         descriptions: Descriptions | None = None,  # what DESCRIBE adds to columns
-        documents: Documents | None = None,  # Markdown that `search` looks into
     ):
         self.path = path if isinstance(path, bytes) else Path(path).absolute()
         self.limits = limits
         self.file = _File(self.path)
         catalog = _load_catalog(self.path, limits)
-        self.descriptions, self.documents = descriptions or {}, documents or {}
+        self.descriptions = descriptions or {}
         tables = [_described(t, self.descriptions) for t in catalog.tables]
         self._tables = {t.name.lower(): t for t in tables}
         self.closed = catalog.closed  # why each other table can't be read, by name
         self._view_sizes = catalog.view_sizes  # tables that each large view comes to
         self._samples: dict[tuple, Result] = {}
         self._emptied: Database | None = None
-        self._index: SearchIndex | None = None
-        self._indexing = Lock()
         self._names = names = frozenset(self._tables)
         self.pool = _ConnectionPool(partial(_open_unchanged, self.file, names, limits))
         self.workers: Any = None  # where statements run, if not in this process
@@ -494,27 +489,6 @@ class Database:
         return self._sample(self.describe(table), n, seed, self.query)
 
     @property
-    def is_indexed(self) -> bool:
-        "Whether a search was made already, so that the next need not read all there is."
-        return self._index is not None and self._index.pid == os.getpid()
-
-    def search(
-        self,
-        text: str,  # words
-    ) -> _Found:
-        "Tables, comments and passages of documents that fit some words, best first; raises `QueryError`."
-        with self._indexing:  # once, however many search at the same time
-            index = self._index
-            if index is None or not self.is_indexed:
-                try:
-                    about = self.path, self.infos, self.limits
-                    comments = _with_own_memory(partial(_read_comments, *about))
-                    index = self._index = SearchIndex(self.infos, comments, self.documents)
-                except (apsw.Error, OSError, MemoryError, UnicodeError) as e:
-                    raise to_query_error(e) from None
-        return index.find(text)
-
-    @property
     def brief(self) -> "BriefDatabase":
         "What can be answered in about a millisecond, for a server's event loop."
         return BriefDatabase(self)
@@ -564,9 +538,7 @@ class Database:
     def read_sample(
         self, info: TableInfo, n: int, seed: int, query: Callable[[str], Result]
     ) -> Result:
-        hidden = self.limits.hidden
-        columns = [c for c in info.columns if f"{info.name}.{c.name}".lower() not in hidden]
-        columns = columns[: self.limits.columns]
+        columns = info.columns[: self.limits.columns]
         read_row = partial(_read_row, query, info, columns, self.limits)
         rows = _draw_rows(query, read_row, info, n, seed, reach=self.limits.operations // 10)
         left_out = len(info.columns) - len(columns)
@@ -588,19 +560,6 @@ class Database:
         "What some work of ours on the database gives, never None, done in the lane of verdicts or from one on."
         return work(self) if self.workers is None else self.workers.carry_out(self, work, lane)[0]
 
-    def without(
-        self,
-        hidden: Sequence[str],  # columns, as table.column in lower case
-    ) -> "Database":
-        "The same database for a role that may not read some columns, which SQLite's authorizer keeps."
-        said = {table: dict(texts) for table, texts in self.descriptions.items()}
-        for name in hidden:
-            table, _, column = name.partition(".")
-            said.setdefault(table, {})[column] = "your role may not read it"
-        limits = replace(self.limits, hidden=tuple(hidden))
-        found = Database(self.path, limits, said, self.documents)
-        return found.run_in(self.workers) if self.workers else found
-
     def emptied(self) -> "Database":
         "The same tables and columns without a row, in memory; made once."
         if self._emptied is None:
@@ -621,7 +580,7 @@ class Database:
         self.close()
 
     def __reduce__(self):
-        return type(self), (self.path, self.limits, self.descriptions, self.documents)
+        return type(self), (self.path, self.limits, self.descriptions)
 
 # %% ../../nbs/database/07_database.ipynb #a729b734
 class BriefDatabase:
@@ -659,10 +618,3 @@ class BriefDatabase:
     def sample(self, table: str, n: int = 5, seed: int = 0) -> Result:
         "Rows of a table, as of `Database.sample`; raises `QueryError` if there is none of that name."
         return self.database._sample(self.describe(table), n, seed, self.query)
-
-    def search(self, text: str) -> _Found:
-        "What fits some words, as of `Database.search`; raises `QueryError` for no words."
-        index = self.database._index
-        if index is None or not self.database.is_indexed:
-            raise NotBrief
-        return index.find_brief(text)

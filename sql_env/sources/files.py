@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 from .. import meanings
 from ..database.database import Descriptions
-from ..database.search import Documents, read_documents
 from ..paths import SourceError, unpack_archive
 from ..plugins import Fields
 from ..questions.question_set import Question, question_from_fields
@@ -36,7 +35,6 @@ class Drafts(NamedTuple):
     name: str  # of the set
     left_out: dict[str, int] = {}  # questions that can't be had: reason and count
     descriptions: dict[str, Descriptions] = {}  # of columns, by database
-    documents: dict[str, Documents] = {}  # that SEARCH finds, by database
 
 # %% ../../nbs/sources/01_files.ipynb #2721622b
 def _data_folder(
@@ -157,15 +155,6 @@ def _database_files(folder: Path) -> dict[str, Path]:
                 f"Which file is the database {path.stem!r}: {both}? Move the other one out of {folder.name}."
             )
     return found
-
-# %% ../../nbs/sources/01_files.ipynb #ea8eaa94
-def _all_documents(databases: dict[str, Path]) -> dict[str, Documents]:
-    "The documents beside some databases, by database; raises `SourceError` that names file and line."
-    try:
-        found = {name: read_documents(path) for name, path in databases.items()}
-    except (ValueError, OSError) as e:
-        raise SourceError(f"A document can't be used: {e}.") from None
-    return {name: documents for name, documents in found.items() if documents}
 
 # %% ../../nbs/sources/01_files.ipynb #3b1cec77
 def _translate_gold(
@@ -375,10 +364,7 @@ LAYOUTS = {  # what a folder holds, or one below it, if it is of that source; th
     "cosql": ("sql_state_tracking",),
     "sparc": ("dev.json", "dev_no_value.json"),
     "spider": ("dev.json", "train_spider.json"),
-    "kaggledbqa": ("examples", "databases"),
     "bird": ("dev_databases",),
-    "mini_interact": ("mini_interact.jsonl",),
-    "livesqlbench": ("livesqlbench_data_sqlite.jsonl",),
 }
 
 # %% ../../nbs/sources/01_files.ipynb #bb7ec8ac
@@ -430,4 +416,4 @@ def _read_folder(
         raise SourceError(f"{min(p.name for p in databases.values())} {LFS_ADVICE}.")
     name = path.resolve().name
     questions = _LazyQuestions(files, _folder_reader(name, databases, evidence, dialect))
-    return Drafts(questions, databases, name, documents=_all_documents(databases))
+    return Drafts(questions, databases, name)

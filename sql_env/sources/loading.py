@@ -50,9 +50,6 @@ from sql_env.sources.files import (
 from sql_env.sources.published import (
     _read_bird,
     _read_interactions,
-    _read_kaggledbqa,
-    _read_livesqlbench,
-    _read_mini_interact,
     _read_spider,
     _read_spider2_lite,
 )
@@ -252,12 +249,11 @@ def _complete_questions(
         left_out,
         limits=usual,
         descriptions=drafts.descriptions,
-        documents=drafts.documents,
     )
 
 # %% ../../nbs/sources/05_loading.ipynb #a9e10fe1
 def _read_bundled(file: str = "questions") -> Drafts:
-    "The questions that come with the package, whose gold rows are there, its `tasks`, or its `policies`."
+    "The questions that come with the package, whose gold rows are there, or its `tasks`."
     questions = read_questions(BUNDLED / f"{file}.jsonl")
     databases = {q.database_name: BUNDLED / f"{q.database_name}.sqlite" for q in questions}
     return Drafts(questions, databases, "bundled" if file == "questions" else f"bundled_{file}")
@@ -294,7 +290,6 @@ def _read_hf(
     evidence: bool | None = None,  # this and the rest as its layout takes it
     descriptions: bool | None = None,
     dialect: str | None = None,
-    documents: bool | None = None,
 ) -> Drafts:
     "Questions of a data set of the Hugging Face Hub, in the layout of another source; raises `SourceError`."
     folder = Path(path).expanduser()
@@ -305,9 +300,7 @@ def _read_hf(
         raise SourceError(
             f"hf: {path} has none of the layouts {known}. Databases must lie there as SQLite files."
         )
-    options = dict(
-        evidence=evidence, descriptions=descriptions, dialect=dialect, documents=documents
-    )
+    options = dict(evidence=evidence, descriptions=descriptions, dialect=dialect)
     given: Fields = {name: value for name, value in options.items() if value is not None}
     if unknown := [name for name in given if not takes_option(layout, name)]:
         raise SourceError(f"hf: {path} is of the layout {layout}, which has no {min(unknown)}.")
@@ -323,14 +316,10 @@ _OWN: dict[str, Callable[..., Drafts]] = {
     "sparc": partial(_read_interactions, "SParC"),
     "cosql": partial(_read_interactions, "CoSQL"),
     "bird": _read_bird,
-    "kaggledbqa": _read_kaggledbqa,
     "spider2_lite": _read_spider2_lite,
     "folder": _read_folder,
     "hf": _read_hf,
-    "mini_interact": _read_mini_interact,
-    "livesqlbench": _read_livesqlbench,
     "bundled_tasks": partial(_read_bundled, "tasks"),
-    "bundled_policies": partial(_read_bundled, "policies"),
 }
 
 

@@ -252,9 +252,6 @@ def touched_tables(view: EpisodeView, turn: Turn) -> set[str]:
         return tables.keys() & {
             word.strip('"`[]').lower() for word in _SQL_NAME.findall(turn.action.argument)
         }
-    if gives == "found":
-        heads = {line.partition("(")[0].lower() for line in turn.result.split("\n")}
-        return {table.name.lower() for table in view.tables if table.shown.lower() in heads}
     try:
         return {resolve_table(turn.action.argument, tables)}
     except QueryError:
@@ -483,7 +480,6 @@ outcome: for the answer
 step: for the step
 error: for the mistake
 repeat: for the repeat
-clarify: for asking
 shaping: for progress
 """)
 

@@ -1,4 +1,4 @@
-"ABSTAIN and CLARIFY where people and programs meet them: the page, the explorer, the run page, the command, TRL."
+"ABSTAIN where people and programs meet them: the page, the explorer, the run page, the command, TRL."
 
 import inspect
 import json
@@ -22,22 +22,22 @@ from sql_env.view.episode import EpisodeView, conversation, view_trajectory
 from sql_env.view.html import render_html
 from sql_env.view.page import episode_view_html
 from sql_env.view.run import _card_html, _episode_ending, read_runs
-from sql_env.worlds import AmbiguousWorld, world_set
+from sql_env.worlds import world_set
 
-ALLOWED = (*ACTIONS, "ABSTAIN", "CLARIFY")
+ALLOWED = (*ACTIONS, "ABSTAIN")
 FOUR = {"describe", "sample", "query", "answer"}
 
 
 @pytest.fixture(scope="module")
 def questions(tmp_path_factory):
-    "Ambiguous questions, and some without an answer."
+    "Questions, and some without an answer."
     folder = tmp_path_factory.mktemp("worlds")
-    return world_set("train", 1, 24, folder=folder, unanswerable=0.4, kind=AmbiguousWorld)
+    return world_set("train", 1, 24, folder=folder, unanswerable=0.4)
 
 
 @pytest.fixture(scope="module")
 def asks(questions):
-    return next(q for q in questions if q.clarifications)
+    return next(q for q in questions if q.answerable)
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,6 @@ def abstain(question):
     return [("DESCRIBE", question.tables_involved[0]), ("ABSTAIN", f"There is no {question.missing}.")]
 
 
-def clarify(question):
-    return "CLARIFY", f"What do you mean by {question.clarifications[0].term}?"
-
-
 def tools_of(cls):
     "The tools that TRL reads off a class."
     found = {name for name, _ in inspect.getmembers(cls, predicate=inspect.isfunction) if not name.startswith("_")}
@@ -61,9 +57,8 @@ def tools_of(cls):
 
 
 def test_each_allowed_action_is_a_tool_of_trl(questions):
-    every = {"abstain", "clarify", "search", "execute"}
-    one, other = (["CLARIFY"], {"clarify"}), (["abstain"], {"abstain"})
-    for actions, more in ((ACTIONS, set()), one, other, ((*ALLOWED, "search", "execute"), every)):
+    one, both = (["abstain"], {"abstain"}), ((*ALLOWED, "execute"), {"abstain", "execute"})
+    for actions, more in ((ACTIONS, set()), one, both):
         remote = SQLEnvTRLRemote("http://127.0.0.1:9", actions=actions)
         for env in (SQLEnvTRL(questions, actions=actions), remote):
             schemas = tool_schemas(env.session.env.actions)
@@ -72,7 +67,7 @@ def test_each_allowed_action_is_a_tool_of_trl(questions):
             assert type(env).__name__ in ("SQLEnvTRL", "SQLEnvTRLRemote")
     assert tools_of(SQLEnvTRL) == tools_of(SQLEnvTRLRemote) == FOUR, "the class itself is as it was"
 
-    one, two = (SQLEnvTRL(questions, actions=a) for a in (["CLARIFY"], ("clarify",)))
+    one, two = (SQLEnvTRL(questions, actions=a) for a in (["ABSTAIN"], ("abstain",)))
     assert type(one) is type(two) and isinstance(one, SQLEnvTRL), "not each of a class of its own"
     assert type(SQLEnvTRL(questions)) is SQLEnvTRL and issubclass(SQLEnvTRLRemote, SQLEnvTRL), "one body for both"
 
@@ -85,9 +80,9 @@ def test_an_action_that_nobody_knows_is_refused(questions):
 
 
 def test_trl_pays_what_the_plain_episode_pays(questions, asks, lacks):
-    reward = RewardConfig.partial().asking(abstain=0.1, clarify_cost=0.05)
+    reward = RewardConfig(credit=0.3, slowness=0.1, abstain=0.1)
     env = pickle.loads(pickle.dumps(partial(SQLEnvTRL, reward=reward, actions=ALLOWED)))(questions)
-    for q, moves in ((lacks, abstain(lacks)), (asks, [clarify(asks), ("ABSTAIN", "unclear")])):
+    for q, moves in ((lacks, abstain(lacks)), (asks, [("ABSTAIN", "unclear")])):
         env.reset(question_id=q.question_id)
         episode = Episode(q, questions.database(q.database_name), reward=reward, actions=ALLOWED)
         episode.reset()
@@ -96,18 +91,16 @@ def test_trl_pays_what_the_plain_episode_pays(questions, asks, lacks):
         assert env.session.done and env.get_reward() == pytest.approx(episode.total_reward)
         assert env.correct == (q is lacks)
         counts = rollout_metrics([env])
-        assert (counts["abstained"], counts["answered"], counts["clarifications"]) == (1, 0, q is asks)
+        assert (counts["abstained"], counts["answered"]) == (1, 0)
     assert "abstained" not in rollout_metrics([SQLEnvTRL(questions)])
 
 
-@pytest.mark.parametrize("actions", [ACTIONS, (*ACTIONS, "CLARIFY"), ALLOWED])
+@pytest.mark.parametrize("actions", [ACTIONS, ALLOWED])
 def test_the_page_has_boxes_for_what_is_allowed(questions, actions):
     visits = Visits(lambda: SQLEnvironment(questions, actions=actions), Seats(4))
     page = build_page(visits, ["train"])
     labels = {c["props"].get("elem_id") for c in page.config["components"]}
-    for action in ("ABSTAIN", "CLARIFY"):
-        name = f"se-{action.lower()}"
-        assert ({name, f"{name}-send"} <= labels) == (action in actions)
+    assert ({"se-abstain", "se-abstain-send"} <= labels) == ("ABSTAIN" in actions)
     clicks = [e for e in page.config["dependencies"] if e["targets"][0][1] == "click"]
     assert len(clicks) == 2 + len(actions)
     start = max(clicks, key=lambda e: len(e["inputs"]))
@@ -129,13 +122,9 @@ def shown(visit):
     return _episode_html(visit.env, visit.obs, visit.request)
 
 
-def test_a_visitor_asks_and_abstains(questions, asks, lacks):
-    visit = visited(questions, asks, ("CLARIFY", " "))
-    assert "Write a question first" in shown(visit) and visit.obs.step_count == 0
-    visit.step(*clarify(asks))
-    assert asks.clarifications[0].fact in shown(visit)
-    visit.step("ABSTAIN", "")
-    assert "what is missing" in shown(visit) and not visit.obs.done
+def test_a_visitor_abstains(questions, asks, lacks):
+    visit = visited(questions, asks, ("ABSTAIN", ""))
+    assert "what is missing" in shown(visit) and not visit.obs.done and visit.obs.step_count == 0
     visit.step("ABSTAIN", "It is unclear.")
     assert "Wrong" in shown(visit) and "budget" not in shown(visit)
     visit.start(question_id=lacks.question_id)
@@ -155,12 +144,12 @@ def test_a_page_without_verdicts_tells_abstentions_apart_by_nothing(questions, a
 
 
 def test_a_server_knows_the_level_of_a_source():
-    for source, level in (("ambiguous", 1), ("ambiguous", 3), ("conversations", 2)):
+    for source, level in (("worlds", 1), ("worlds", 3), ("conversations", 2)):
         found = _load_questions(Settings(source=source, level=level))
         assert {q.database_name.split("_")[1] for q in found} == {str(level)}
 
 
-def test_playing_by_hand_with_two_more_boxes(questions, asks, lacks):
+def test_playing_by_hand_with_one_more_box(questions, asks, lacks):
     ex = EpisodeExplorer(questions, question_id=asks.question_id, actions=ALLOWED)
     board = ex.human.board
 
@@ -169,7 +158,6 @@ def test_playing_by_hand_with_two_more_boxes(questions, asks, lacks):
         board.buttons[verb, ""].click()
         return ex.human.player.screens.children[0].value
 
-    assert asks.clarifications[0].fact in click(*clarify(asks)) and not board.buttons["CLARIFY", ""].disabled
     assert "The question has an answer" in click("ABSTAIN", "It is unclear.")
     assert all(button.disabled for button in board.buttons.values())
     board.start_over.click()
@@ -178,20 +166,15 @@ def test_playing_by_hand_with_two_more_boxes(questions, asks, lacks):
     for move in abstain(lacks):
         ex.play(*move)
     assert "the reason names what is missing" in ex.human.player.screens.children[0].value
-    ex = EpisodeExplorer(questions, question_id=asks.question_id, actions=["CLARIFY"])
-    ex.watch("oracle")
-    assert "CLARIFY" in [turn.action.action_type for turn in ex.views[0].turns], "policies may ask, too"
 
 
 def test_an_explorer_has_the_boxes_that_its_questions_can_use(questions):
-    "A set that holds what can't be answered, or what must be asked, has boxes for that; others have not."
-    assert {"ABSTAIN", "CLARIFY"} < set(EpisodeExplorer(questions).human.board.boxes)
+    "A set that holds what can't be answered has a box for that; others have not."
+    assert "ABSTAIN" in set(EpisodeExplorer(questions).human.board.boxes)
     plain = EpisodeExplorer(load("bundled"))
     assert set(plain.human.board.boxes) == {"QUERY", "ANSWER"}
     plain.picker.source.value = "tasks"
     assert "EXECUTE" in plain.human.board.boxes and plain.human.episode.question.writes
-    plain.picker.source.value = "manual"
-    assert "SEARCH" in plain.human.board.boxes and "EXECUTE" not in plain.human.board.boxes
     assert set(EpisodeExplorer(questions, actions=()).human.board.boxes) == {"QUERY", "ANSWER"}
 
 
@@ -233,7 +216,7 @@ def test_a_run_page_tells_abstentions_from_wrong_answers(questions, log):
     first, second = read_runs([log / "oracle.jsonl", log / "never.jsonl"])
     states = [_episode_ending(t) for t in first.trajectories]
     assert {s["state"] for s in states} == {"right"}
-    assert any(s["asked"] for s in states) and any("abstained" in s["why"] for s in states)
+    assert any("abstained" in s["why"] for s in states)
     never = [_episode_ending(t) for t in second.trajectories]
     assert {(s["state"], s["why"]) for s in never} == {("abstained", "")}
     card = render_html(_card_html(second))
@@ -248,24 +231,26 @@ def test_a_call_of_a_model_is_an_action_where_it_was_allowed(actions, steps):
         return dict(role="assistant", content="", tool_calls=[dict(function=function)])
 
     asked, reply = dict(role="user", content="How many?"), dict(role="tool", content="This.")
-    messages = [asked, call("clarify", question="What?"), reply, call("answer", value="1")]
+    messages = [asked, call("abstain", reason="What?"), reply, call("answer", value="1")]
     said = list(conversation(EpisodeView("How many?", messages=messages, actions=actions)))
     assert [s.step for s in said if s.role == "assistant"] == steps
     assert ("This." in [part.text for s in said for part in s.parts]) == (actions == ACTIONS)
 
 
-def test_demo_asks_where_it_may(sql_env):  # noqa: F811
-    question = next(q for q in load("ambiguous", n=20) if q.clarifications and q.answerable)
-    asked = ("demo", "--source", "ambiguous", "--question", question.question_id)
-    run = sql_env(*asked, "--actions", "clarify")
-    assert run.code == 0 and "CLARIFY What do you mean" in run.out and "unknown action" not in run.out
+def test_demo_abstains_where_it_may(sql_env):  # noqa: F811
+    about = ("--source", "worlds", "--unanswerable", 0.5)
+    some = load("worlds", n=20, unanswerable=0.5)
+    question = next(q for q in some if not q.answerable)
+    asked = ("demo", *about, "--question", question.question_id, "--policy", "oracle")
+    run = sql_env(*asked, "--actions", "abstain")
+    assert run.code == 0 and f"ABSTAIN There is no {question.missing}" in run.out and "unknown action" not in run.out
     assert "unknown action" in sql_env(*asked).out
     assert "GUESS" in sql_env(*asked, "--actions", "guess").err
 
 
 def test_evaluate_prints_coverage_where_abstaining_is_allowed(sql_env):  # noqa: F811
-    asked = ("evaluate", "--source", "ambiguous", "-n", 12, "--policy", "oracle", "--no-floor")
-    run = sql_env(*asked, "--actions", "abstain,clarify")
+    asked = ("evaluate", "--source", "worlds", "--unanswerable", 0.3, "-n", 12, "--policy", "oracle", "--no-floor")
+    run = sql_env(*asked, "--actions", "abstain")
     assert run.code == 0
     for word in ("coverage", "selective accuracy", "area under risk and coverage"):
         assert word in " ".join(run.out.split())
