@@ -432,8 +432,8 @@ def _play(
     with_floor: bool,
 ) -> _Played:
     "Play policies, and measure the floor on the questions that they played; a run that stops ends it."
-    import pandas  # noqa: F401  what the table needs, so that Ctrl-C has it at once
-    import scipy.special  # noqa: F401
+    import mpmath  # noqa: F401  what the table needs, so that Ctrl-C has it at once
+    import pandas  # noqa: F401
 
     from sql_env.evaluation.harness import RunStopped, hack_floor
 
