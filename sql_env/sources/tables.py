@@ -34,11 +34,14 @@ def _typed(
     cells: Any,  # a pandas Series
 ) -> Any:
     "A column as numbers if each is written as SQLite writes it and keeps each digit, else as texts."
+    from pandas import Series
+
     given = cells[cells.notna() & (cells != "")]
-    texts = given.map(lambda cell: str(+cell if isinstance(cell, bool) else cell))
+    plain = [str(+cell if isinstance(cell, bool) else cell) for cell in given]
+    texts = Series(plain, given.index, dtype=object)  # strings of Arrow are slow to map
     if texts.str.fullmatch(_NUMBER).all():
         numbers = texts.map(float if texts.str.contains("[.eE]").any() else int)
-        exact = numbers.map(str).map(Decimal) == texts.map(Decimal)
+        exact = numbers.map(lambda number: Decimal(str(number))) == texts.map(Decimal)
         texts = numbers if exact.all() and numbers.dtype in ("int64", "float64") else texts
     elif texts.str.endswith(" 00:00:00").all():
         texts = texts.str.removesuffix(" 00:00:00")
@@ -88,7 +91,9 @@ def _csv_rows(path: Path, tell: _Tell) -> Iterator[list[str]]:
         text = data.decode(encoding)
     except UnicodeDecodeError:
         text = data.decode("cp1252", "replace")
-        tell("it is no UTF-8, read as cp1252 (Western European). If letters look wrong, save it as UTF-8.")
+        tell(
+            "it is no UTF-8, read as cp1252 (Western European). If letters look wrong, save it as UTF-8."
+        )
     delimiter = _delimiter(text)
     if text.startswith("sep="):  # a line for Excel
         delimiter, text = text[4], text.partition("\n")[2]
@@ -105,7 +110,7 @@ def _csv_rows(path: Path, tell: _Tell) -> Iterator[list[str]]:
             yield row
             line = lines.line_num + 1
     except csv.Error as e:
-        todo = 'Close a quote that opens a cell, or write one inside a cell twice: "a 15\"\" screen".'
+        todo = 'Close a quote that opens a cell, or write one inside a cell twice: "a 15"" screen".'
         raise ValueError(f"line {line}: {e}. {todo}") from None
 
 # %% ../../nbs/sources/03_tables.ipynb #cdd0a88a
@@ -138,7 +143,11 @@ def _parquet_table(path: Path) -> Any:
     table, found = ParquetFile(path).read(), {}
     for name, cells in zip(table.column_names, table.columns):
         column = Series(cells.to_pylist(), dtype=object)
-        kept = infer_dtype(column) in ("string", "bytes", "mixed")  # mixed: lists, which are refused
+        kept = infer_dtype(column) in (
+            "string",
+            "bytes",
+            "mixed",
+        )  # mixed: lists, which are refused
         found[name] = column if kept else _typed(column)
     return DataFrame(found)
 
@@ -215,7 +224,9 @@ def _infer_keys(tables: _Tables) -> _Keys:
             is_named = thing.endswith(_stem(other)) and table != other
             if is_named and known >= {*cells.dropna()} > set():
                 text = f"{kind} REFERENCES {quote_identifier(other)} ({quote_identifier(key)})"
-                found.setdefault((table, column), (text, f"{table}.{column} refers to {other}.{key}"))
+                found.setdefault(
+                    (table, column), (text, f"{table}.{column} refers to {other}.{key}")
+                )
     return found
 
 # %% ../../nbs/sources/03_tables.ipynb #ccb467c7
