@@ -85,7 +85,7 @@ skyrl: the environment of SkyRL
 verifiers: the taskset of verifiers
 mcp: tools over MCP
 prove: proofs that two queries are equal
-data: Excel, Parquet and DuckDB files, or data sets of the Hugging Face Hub
+data: Excel and Parquet files, or data sets of the Hugging Face Hub
 cluster: workers of Dask or Ray
 """)
 

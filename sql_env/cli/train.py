@@ -145,18 +145,16 @@ def _confirm_keys(
 # %% ../../nbs/cli/04_train.ipynb #ba96dd8d
 @_data_app.command("import")
 @_takes_options("""
-<files>  CSV, TSV, Excel, Parquet and DuckDB files.
+<files>  CSV, TSV, Excel and Parquet files.
 out      Folder of the database; made if it isn't there.
 name     Name of the database; that of the folder if not given.
 keys     Declare keys and references that values and names suggest; asks if not given.
-decimal_comma --decimal-comma  In CSV files 12,34 is a number.
 """)
 def _import_command(
     files: list[Path],
     out: Path,
     name: str | None = None,
     keys: bool | None = None,
-    decimal_comma: bool = False,
     as_json: bool = False,
 ):
     """Make a SQLite database of the tables of other files.
@@ -173,7 +171,7 @@ def _import_command(
         proposed.extend(sentences)
         return _confirm_keys(sentences, keys, as_json)
 
-    path = import_files(files, out, name, decimal_comma, confirm, notes.append)
+    path = import_files(files, out, name, confirm, notes.append)
     database = Database(path)
     counts = {table: database.describe(table).rows for table in database.tables}
     if as_json:
