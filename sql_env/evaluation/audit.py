@@ -384,7 +384,7 @@ def audit_markdown(
     if report.left_out:
         lines.append(
             "Put what is missing in its place, or audit a set without these questions, as "
-            "`save_question_set(load(...), folder)` of Python writes it."
+            "`save_question_set` of sql_env.questions.question_set writes it."
         )
     if count := report.hacks_correct:
         total = max(len(report.questions), 1)
