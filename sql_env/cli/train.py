@@ -547,11 +547,13 @@ report_to trackio|wandb  Where TRL reports too: trackio or wandb.
 # %% ../../nbs/cli/04_train.ipynb #a68b0010
 def _kept_text(folder: Path) -> str:
     "What a training that was stopped has kept."
+    from sql_env.training.run import whole_checkpoints
+
     models = [path.parent.name for path in sorted(folder.glob("*/model"))]
     kept = [f"the models of {', '.join(models)}"] if models else []
     for stage in sorted({path.parent for path in folder.glob("*/checkpoint-*")}):
-        steps = [int(path.name.partition("-")[2]) for path in stage.glob("checkpoint-*")]
-        kept.append(f"{stage.name} up to step {max(steps)}")
+        for last in whole_checkpoints(stage)[-1:]:
+            kept.append(f"{stage.name} up to step {last.name.partition('-')[2]}")
     return f"Kept in {folder}: {'; '.join(kept)}." if kept else f"Nothing is kept in {folder} yet."
 
 # %% ../../nbs/cli/04_train.ipynb #c33edfad
