@@ -175,7 +175,9 @@ class RunReader:
         self.paths = [Path(path) for path in paths]
         self._logs: dict[Path, JsonlLog] = {}
         self._failed: dict[Path, str] = {}  # why a file can't be read
-        self._again: dict[Path, Path] = {}  # logs judged again, and the logs beside them that they judge
+        self._again: dict[
+            Path, Path
+        ] = {}  # logs judged again, and the logs beside them that they judge
 
     def update(self) -> bool:
         "Take in new logs, those of a folder by name, and what was written since; whether anything changed."
