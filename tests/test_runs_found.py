@@ -66,7 +66,8 @@ def test_a_log_judged_again_is_no_run_of_its_own_unless_it_is_named(sql_env, tmp
 def test_the_next_command_names_a_level_only_where_there_are_levels(sql_env, small_set):
     log = ("--policy", "oracle", "-n", 2, "--no-floor", "--log", "runs")
     assert "--level" not in sql_env("evaluate", "--source", "folder", "--path", small_set, *log)[1]
-    assert "--level 1" in sql_env("evaluate", "--source", "worlds", "--log", "w", *log[:-2])[1]
+    worlds = ("evaluate", "--source", "worlds", "--level", 2, "--log", "w")
+    assert "--level 2" in sql_env(*worlds, *log[:-2])[1]
 
 
 @pytest.fixture

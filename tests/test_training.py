@@ -838,7 +838,7 @@ def test_the_command_trains_on_own_questions(monkeypatch, tmp_path):
     assert {stage.schema_level for stage in recipe.stages} == {"full"}
     meant = play | dict(actions=(*ACTIONS, "ABSTAIN"), reward=RewardConfig.sparse())
     assert {name: recipe.env[name] for name in play} == meant
-    for wrong in ("--source folder", "--source worlds", "--path mydata", "--vllm yes", "--evals x"):
+    for wrong in ("--source folder", "--source worlds", "--path nowhere", "--vllm yes", "--evals x"):
         assert run(*wrong.split()).exit_code != 0
     assert len(asked) == 1
 
