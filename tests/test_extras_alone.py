@@ -184,49 +184,6 @@ def test_server(alone):
         server.terminate()
 
 
-def test_providers(alone):
-    "A model of each provider plays an episode."
-    from test_providers import anthropic_answer, gemini_answer
-
-    folder = alone("providers")
-    for name, answer in (("anthropic", anthropic_answer), ("google", gemini_answer)):
-        script = [("fault", 200, {}, answer(n)) for n in (0, 0, 1, 2)]  # the probe, three steps
-        with FakeServer(script) as server:
-            command = ["sql_env", "evaluate", "--split", "test", "-n", "1", "--json", "--model", "m"]
-            command += ["--provider", name, "--base-url", server.url.removesuffix("/v1")]
-            keys = dict(ANTHROPIC_API_KEY="none", GEMINI_API_KEY="none")
-            assert '"n_completed": 1' in said(folder, *command, **keys)
-        assert server.calls > 3
-
-
-PROVE = """
-from sql_env import EpisodeEnv, load
-env = EpisodeEnv(load("bundled"), verify="certified")
-env.reset(question_id="vet_clinic-02")
-env.step("QUERY", "SELECT count(visit_id) FROM visit WHERE paid_on IS NULL")
-env.step("ANSWER", "@last")
-print(env.episode.judged("certified").reason)
-"""
-
-
-CLUSTER = """
-import ray
-from sql_env import RandomPolicy, evaluate, load
-from sql_env.evaluation.processes import RayExecutor
-ray.init(num_cpus=1, include_dashboard=False)
-print(evaluate(load('bundled').sample(4), RandomPolicy(), executor=RayExecutor(), progress=False).n_episodes)
-"""
-# On ada7898 every sample of Inspect failed: `messages_from_openai` imports openai
-FIRST = dict(inspect=(INSPECT, "success 3 []"), gym=(GYM, "(0.0, True, False)"), skyrl=(SKYRL, "system"))
-FIRST |= dict(prove=(PROVE, "proved"), cluster=(CLUSTER, "4"))
-
-
-@pytest.mark.parametrize("extra", FIRST)
-def test_the_first_thing_of_its_page(alone, extra):
-    code, told = FIRST[extra]
-    assert told in said(alone(extra), "python", "-c", code).splitlines()[-1]
-
-
 def test_train(alone):
     command = ["sql_env", "train", "first", "--scale", "0.01", "--eval-questions", "4", "--json"]
     report = json.loads(said(alone("train"), *command).splitlines()[-1])
