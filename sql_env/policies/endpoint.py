@@ -68,8 +68,10 @@ def _parse_completion(text: str) -> Completion:
     message = {name: said[name] for name in _KEPT if said.get(name)}
     message |= dict(role="assistant", content=said.get("content") or said.get("refusal") or "")
     message["tool_calls"] = said.get("tool_calls") or []
-    found = {name: told.get(name) for name in _COUNTS}
-    tokens = {name: n for name, n in found.items() if isinstance(n, int) and n > 0}
+    tokens: dict[str, float] = {}
+    for name in _COUNTS:
+        if isinstance(n := told.get(name), int) and n > 0:
+            tokens[name] = n
     return Completion(message, tokens, stop == "length", stop, answer.get("id") or "")
 
 # %% ../../nbs/policies/04_endpoint.ipynb #4888572c

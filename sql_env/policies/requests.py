@@ -107,7 +107,7 @@ _KINDS = (  # the first that fits what was told as "STATUS CLASSES | TEXT", with
     ("server", r"^5|^409|^- [^|]*(RemoteProtocol|ReadError|WriteError|ConnectionReset)"),
     ("address", r"^405|^- [^|]*Connect"),
     ("key", r"^401|^403"),
-    ("rate_limit", r"^429.*(rate.?limit|retry in|per (minute|day))"),
+    ("rate_limit", r"^429[^|]*[|].*(rate.?limit|retry in|per (minute|day))"),
     ("quota", r"^402|^(?!404).*(insufficient.?(quota|balance|credit|funds)|credit balance)"),
     ("quota", r"^(?!404).*(billing_hard_limit|plan and billing)"),
     ("rate_limit", r"^429"),
