@@ -425,7 +425,7 @@ timeout 1..       Seconds of one request; 120 if not given.
 wait 0..          Seconds that a server is waited for which is busy, or on which nobody listens yet, before the run; 10
                   if not given.
 max_retries 0..   How often a request is sent again after a server error, a timeout or a rate limit; 5 if not given.
-cache             Folder in which answers of the model are kept, so that no request is sent and paid twice.
+cache             Folder in which answers of a model on a server are kept, so that no request is sent and paid twice.
 keep_reasoning --keep-reasoning/--drop-reasoning  Send what the model thought back to it; logs keep it in any case.
 max_chars 1..     Most characters of one result that the model reads.
 as_trained --as-trained  Send the tool schemas to the server in the form that training uses.
