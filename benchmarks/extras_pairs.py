@@ -35,7 +35,6 @@ import apsw
 from sql_env.proofs.facts import read_facts
 con = apsw.Connection(":memory:"); con.execute("CREATE TABLE t (a)")
 assert prove("SELECT a FROM t WHERE a > 1", "SELECT a FROM t WHERE 1 < a", read_facts(con)).outcome == "proved" """,
-    providers="import anthropic; from google import genai",
     server="""
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.harness import session_factory

@@ -77,7 +77,6 @@ def find(
 EXTRAS = meanings("""
 server: a server, or a client that plays on one
 openai: a model behind an API
-providers: a model of Anthropic or Google
 train: training, or a model on this machine
 vllm: rollouts by vLLM in training
 inspect: the tasks of Inspect AI

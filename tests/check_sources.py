@@ -19,7 +19,6 @@ MEANT = {
     "worlds": {"worlds/08_world"},
     "main": {"cli/01_app"},
     "element": {"view/01_html", "server/05_page"},
-    "send": {"policies/03_requests", "policies/04_endpoint"},
     "verify()": set(),
     "environment_factory": {"server/08_app"},
 }

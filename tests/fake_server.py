@@ -117,7 +117,7 @@ class FakeServer:
     "Answers each request with the next line of a script, or with what `script(body)` returns."
 
     def __init__(self, script):
-        self.script, self.bodies, self.headers = script, [], []
+        self.script, self.bodies, self.headers, self.paths = script, [], [], []
         self.times, self.in_flight, self.most_in_flight = [], 0, 0
         self.lock = threading.Lock()
         outer = self
@@ -137,6 +137,7 @@ class FakeServer:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with outer.lock:
                     outer.bodies.append(body)
+                    outer.paths.append(self.path)
                     n = len(outer.bodies)
                     outer.headers.append({k.lower(): v for k, v in self.headers.items()})
                     outer.times.append(time.monotonic())

@@ -178,21 +178,6 @@ def test_server(alone):
         server.terminate()
 
 
-def test_providers(alone):
-    "A model of each provider plays an episode."
-    from test_providers import anthropic_answer, gemini_answer
-
-    folder = alone("providers")
-    for name, answer in (("anthropic", anthropic_answer), ("google", gemini_answer)):
-        script = [("fault", 200, {}, answer(n)) for n in (0, 0, 1, 2)]  # the probe, three steps
-        with FakeServer(script) as server:
-            command = ["sql_env", "evaluate", "--split", "test", "-n", "1", "--json", "--model", "m"]
-            command += ["--provider", name, "--base-url", server.url.removesuffix("/v1")]
-            keys = dict(ANTHROPIC_API_KEY="none", GEMINI_API_KEY="none")
-            assert '"n_completed": 1' in said(folder, *command, **keys)
-        assert server.calls > 3
-
-
 PROVE = """
 from sql_env import EpisodeEnv, load
 env = EpisodeEnv(load("bundled"), verify="certified")

@@ -114,7 +114,7 @@ HELLO = [dict(role="user", content="Hello")]
 
 
 def ask(cache, backend, messages=HELLO, tools=(), seed=0):
-    return cache.complete(backend, [messages], list(tools), [seed])[0]
+    return cache.complete(backend, messages, list(tools), seed)
 
 
 def test_another_request_has_another_answer(tmp_path):
@@ -132,7 +132,8 @@ def test_another_request_has_another_answer(tmp_path):
 
 def test_errors_and_broken_files_are_asked_again(tmp_path):
     cache, backend = ResponseCache(tmp_path), Counting(fail=(1,))
-    assert isinstance(ask(cache, backend), ValueError)
+    with pytest.raises(ValueError, match="busy"):
+        ask(cache, backend)
     assert not ask(cache, backend).from_cache and ask(cache, backend).from_cache
     (file,) = tmp_path.iterdir()
     for data in (b"", b"no file of SQLite" * 500, file.read_bytes()[:5000]):
@@ -140,14 +141,9 @@ def test_errors_and_broken_files_are_asked_again(tmp_path):
         assert not ask(cache, backend).from_cache
 
 
-def test_a_batch_asks_only_for_what_is_not_there(tmp_path):
-    class Batch(Counting):
-        def complete_many(self, conversations, tools, seeds):
-            return [self.complete(m, tools, s) for m, s in zip(conversations, seeds)]
+def test_a_cache_is_for_models_on_a_server(tmp_path):
+    class Local(Counting):
+        name, complete_many = "local", None
 
-    cache, backend = ResponseCache(tmp_path), Batch()
-    others = [[dict(role="user", content=str(i))] for i in range(4)]
-    first = cache.complete(backend, others[:2], [], [0, 0])
-    second = cache.complete(backend, others, [], [0] * 4)
-    assert backend.asked == 4 and [a.from_cache for a in second] == [True, True, False, False]
-    assert [a.message for a in second[:2]] == [a.message for a in first]
+    with pytest.raises(ValueError, match="--cache"):
+        ChatPolicy(Local(), cache=tmp_path)

@@ -1,12 +1,12 @@
-"What servers really send, 52 ways: right in the end, stopped with a clear word, or blamed on who it was."
+"What servers really send: right in the end, stopped or blamed on who it was; and the one question before a run."
 
 import json
+import pickle
 import time
-from email.utils import formatdate
 from types import SimpleNamespace
 
 import pytest
-from fake_server import FakeServer, chunks, completion
+from fake_server import FakeServer, completion, fault, player
 from tables import cases
 
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
@@ -53,18 +53,12 @@ def written(how, body):
     said, usage = answer["choices"][0]["message"], answer["usage"]
     if how == "object":
         said["tool_calls"][0]["function"]["arguments"] = arguments
-    if how == "legacy":
-        said["function_call"] = said.pop("tool_calls")[0]["function"]
     if how in ("text_tokens", "nan_tokens"):
         told = ("100", "10") if how == "text_tokens" else (float("nan"), -1)
         usage |= dict(zip(("prompt_tokens", "completion_tokens"), told))
     if how == "no_usage":
         del answer["usage"]
-    if how == "events":
-        parts = [f"data: {json.dumps(part)}\n\n" for part in chunks(answer)]
-        return (": hello\n\n" + "".join(parts) + "data: [DONE]\n\n").encode()
-    before = dict(bom="\ufeff", padded="\n  \n").get(how)
-    return before.encode() + json.dumps(answer).encode() if before else answer
+    return b"\n  \n" + json.dumps(answer).encode() if how == "padded" else answer
 
 
 class OddServer(FakeServer):
@@ -77,25 +71,17 @@ class OddServer(FakeServer):
     def sleep(self, seconds):
         self.slept += seconds
         REAL_SLEEP(min(seconds, 0.001))
-        if self.slept >= self.case.get("gone", 1e9) and self.http is None:
-            self.listen(self.port)
 
     def say(self, body):
         case, n = self.case, len(self.bodies)
         is_odd = n % case.get("at", 1) == 0 and n > case.get("from", 0)
         is_odd = is_odd and ("tools" in body or "tools" not in case)
-        if "gone" in case and n == 5:
-            self.close()
-            return "drop"
         if is_odd and "line" in case:
             return case["line"]
         is_later = any(m["role"] == "assistant" for m in body["messages"])
         if "full" in case and is_later or is_odd and "body" in case:
             said = case.get("body", dict(error=dict(message=case.get("full"), code=400)))
-            now, headers = time.time(), {}
-            for name, value in case.get("headers", {}).items():
-                is_date = value[0] == "+"
-                headers[name] = formatdate(now + int(value), usegmt=True) if is_date else value
+            headers = case.get("headers", {})
             data = said.encode() if isinstance(said, str) else said
             if isinstance(said, dict) and said.get("choices"):  # with what all servers send
                 data = completion("") | said
@@ -199,3 +185,95 @@ def test_a_local_template_without_tools_gets_plain_words():
     as_told.probe()
     assert "shows no tools; context" in channel_text(as_told.channel)
     assert 'query ["sql"]' not in as_told.tokens(said, tool_schemas())
+
+
+# ---- the one question before a run
+CALL = [("describe", dict(table_name="visit"))]
+BAD_CALL = fault(500, "Failed to parse input at pos 0: describe{")  # llama.cpp, of what its model wrote
+PERMANENT = {
+    "key": fault(401, "Incorrect API key"),
+    "model": fault(404, "The model m does not exist"),
+    "address": fault(404, "Not Found"),
+    "quota": fault(429, "You exceeded your current quota", "insufficient_quota"),
+    "no_tools": fault(400, "m does not support tools"),
+    "bad_request": fault(400, "Unsupported value: temperature"),
+}
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    seconds = []
+    monkeypatch.setattr("time.sleep", seconds.append)
+    return seconds
+
+
+@pytest.mark.parametrize("kind", PERMANENT)
+def test_the_probe_finds_what_no_repetition_repairs(kind, waits):
+    with FakeServer([PERMANENT[kind]]) as server, pytest.raises(EndpointError) as caught:
+        ChatPolicy("m", server.url, "sk-secret", protocol="tools").probe()
+    assert caught.value.kind == kind and caught.value.is_permanent and len(server.bodies) == 1
+    assert caught.value.advice and not waits
+    there = pickle.loads(pickle.dumps(caught.value))
+    assert (there.kind, str(there)) == (kind, str(caught.value))
+
+
+@pytest.mark.parametrize("line, sent", [(BAD_CALL, 3), (fault(400, "Bad call"), 2)])
+def test_a_server_that_fails_at_tools_gets_plain_words_at_once(line, sent, waits):
+    good = player(QUESTIONS)
+
+    def script(body):
+        if body.get("tools"):
+            return line
+        name, arguments = good(body)[0]
+        return f"{name} {json.dumps(arguments)}"
+
+    with FakeServer(script) as server:
+        policy = ChatPolicy("m", server.url, "k")
+        policy.probe()
+        assert (policy.backend.is_text, len(server.bodies), waits) == (True, sent, [])
+        told = f"the server fails at the tools ({line[1]}), so calls are plain words, a call is read"
+        assert channel_text(policy.backend.channel).startswith(told)
+        with pytest.raises(EndpointError):
+            ChatPolicy("m", server.url, "k", protocol="tools", wait=1).probe()
+        assert evaluate(QUESTIONS, policy, 2, progress=False).n_completed == 2
+
+
+def test_a_failure_by_chance_and_a_server_that_is_busy_keep_the_tools(waits):
+    # Tools and words, twice, and a wait each
+    for script, n_asked, n_waits in (([BAD_CALL, "Hello.", CALL], 3, 0), ([*[BAD_CALL] * 5, CALL], 7, 2)):
+        with FakeServer(script) as server:
+            policy = ChatPolicy("m", server.url, "k")
+            policy.probe()
+        assert (policy.backend.is_text, len(server.bodies), len(waits)) == (False, n_asked, n_waits)
+    with FakeServer([fault(503)]) as server, pytest.raises(EndpointError, match="busy or broken"):
+        ChatPolicy("m", server.url, "k", wait=20).probe()
+    assert sum(waits[2:]) == 20
+
+
+@pytest.mark.parametrize("is_terminal, lines", [(False, 1), (True, 4)])
+def test_a_server_that_still_starts_is_waited_for_in_one_line(is_terminal, lines, monkeypatch, capsys):
+    "In a terminal it counts down; a refused connection ends no run at once, a name that leads nowhere does."
+    server = FakeServer([CALL])
+    server.close()
+    slept = []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        if len(slept) == 4:
+            server.listen(server.port)
+
+    monkeypatch.setattr("time.sleep", sleep)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    with server:
+        evaluate(QUESTIONS, ChatPolicy("m", server.url, "k", wait=600), 1)
+    told = capsys.readouterr().err
+    assert slept == [1] * 4 and told.count("nobody listens there") == lines, told
+    assert told.count("\x1b[1A\x1b[K") == lines - 1 and "waiting 600 s" in told and "a call is read" in told
+    with FakeServer([PERMANENT["address"]]) as other:
+        for url in ("http://nobody.invalid/v1", other.url):
+            with pytest.raises(EndpointError, match="base_url right") as caught:
+                ChatPolicy("m", url, "k").probe()
+            assert caught.value.kind == "address" and len(slept) == 4
+    with pytest.raises(EndpointError, match="is the server running") as caught:
+        ChatPolicy("m", "http://127.0.0.1:9/v1", "k").probe()
+    assert caught.value.kind == "absent" and sum(slept[4:]) == 10, "it may still be starting"

@@ -22,14 +22,16 @@ from fake_server import FAULTS, FakeServer, fault, message, player, slow
 from made_models import estimates
 from made_sets import bundled
 from made_sets import held_out as questions
+from tables import cases
 
 from sql_env import ChatPolicy, EpisodeEnv, RandomPolicy, load
+from sql_env.cli.app import ModelOptions
 from sql_env.evaluation import EvaluationResult, RunStopped, compare, evaluate, harness
 from sql_env.evaluation.logs import EpisodeLog, merge_logs, read_log
 from sql_env.evaluation.results import holm
 from sql_env.evaluation.rollouts import plan_episodes
 from sql_env.evaluation.rows import EpisodeResult, Trajectory
-from sql_env.policies.requests import EndpointError, RequestPace, _error_kind, _explain_error
+from sql_env.policies.requests import EndpointError, _error_kind, explain_error
 
 ID = "vet_clinic-02"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
@@ -122,7 +124,7 @@ def test_prices_of_known_models_are_used_at_their_own_server_only(monkeypatch):
 
 
 def test_a_rate_limit_loses_no_episode():
-    "Ten requests in half a second; far more refusals than `max_retries` repetitions, sixteen episodes at once."
+    "Ten requests in half a second, four episodes at once: the client waits as long as the server asks."
     script, times, lock, refused = player(questions()), deque(), threading.Lock(), []
 
     def limited(body):
@@ -132,50 +134,81 @@ def test_a_rate_limit_loses_no_episode():
                 times.popleft()
             if len(times) >= 10:
                 refused.append(now)
-                return fault(429, "Rate limit reached for requests.", retry_after="0.1")
+                return fault(429, "Rate limit reached for requests.", retry_after="0.3")
             times.append(now)
         return script(body)
 
-    with FakeServer(limited) as server, ThreadPoolExecutor(16) as pool:
-        policy = ChatPolicy("m", server.url, max_retries=1)
-        result = evaluate(questions(), policy, executor=pool, progress=False)
-    assert result.n_completed == 20 and result.success_rate == 1 and len(refused) > 16
+    with FakeServer(limited) as server, ThreadPoolExecutor(4) as pool:
+        result = evaluate(questions(), ChatPolicy("m", server.url), executor=pool, progress=False)
+    assert result.n_completed == 20 and result.success_rate == 1 and refused
+    assert result.usage["retries"] == len(refused)
 
 
-def test_all_requests_wait_for_what_one_was_told_and_keep_to_the_minute(monkeypatch):
-    waits: list[float] = []
-    monkeypatch.setattr("time.sleep", waits.append)
-    pace, even = RequestPace(), RequestPace(rpm=60)
-    pace.end(pace.start())
-    pace.pause(4)
-    for _ in range(8):
-        pace.end(pace.start())
-    assert len(waits) == 8 and all(3.9 < w <= 5 for w in waits) and len(set(waits)) == 8
-    waits.clear()
-    for _ in range(4):
-        even.end(even.start())
-    assert [round(w) for w in waits] == [1, 2, 3]
-    with pytest.raises(ValueError, match="rpm is 0"):
-        RequestPace(rpm=0)
+@pytest.mark.parametrize(
+    "model, key_var, url",
+    [
+        ("gpt-5-mini", "OPENAI_API_KEY", "https://api.openai.com/v1/"),
+        ("anthropic/claude-x", "ANTHROPIC_API_KEY", "https://api.anthropic.com/v1/"),
+        ("google/gemini-x", "GEMINI_API_KEY", "https://generativelanguage.googleapis.com/v1beta/openai/"),
+    ],
+)
+def test_a_name_chooses_address_and_key_and_what_comes_in_a_call_goes_back(model, key_var, url, monkeypatch):
+    "Gemini refuses a conversation whose calls lack their signature."
+    monkeypatch.delenv(key_var, raising=False)
+    with pytest.raises(ValueError, match=f"set {key_var}"):
+        ChatPolicy(model).probe()
+    monkeypatch.setenv(key_var, "sk-own")
+    sql, signature = dict(sql=GOLD), dict(google=dict(thought_signature="c2lnbmVk"))
+    said = message([("query", sql)])
+    said["tool_calls"][0]["extra_content"] = signature
+    with FakeServer([[("describe", {})], said, [("answer", dict(value="@last"))]]) as server:
+        policy = ChatPolicy(model, max_tokens=50, reasoning_effort="low", thinking=dict(type="enabled"))
+        endpoint = policy.backend
+        assert (endpoint.address, endpoint.name, endpoint.host) == (url, model, url.split("/")[2])
+        path = url.removeprefix(f"https://{endpoint.host}")
+        endpoint.address, own = server.url.removesuffix("/v1") + path, endpoint.host
+        assert evaluate(one(), policy, progress=False).success_rate == 1
+    assert server.paths == [f"{path}chat/completions"] * 3
+    assert {h["authorization"] for h in server.headers} == {"Bearer sk-own"}
+    body = server.bodies[-1]
+    assert (body["model"], body["max_tokens"]) == (model.split("/")[-1], 50) and own != endpoint.host
+    assert (body["reasoning_effort"], body["thinking"], len(body["tools"])) == ("low", dict(type="enabled"), 4)
+    system, user, call, told = body["messages"]
+    (called,) = call["tool_calls"]
+    assert called["extra_content"] == signature and called["id"] == told["tool_call_id"]
+    assert json.loads(called["function"]["arguments"]) == sql
 
 
-def test_the_command_knows_requests_a_minute(sql_env, server):
-    code, _, _ = sql_env(*chat(server, "--no-floor", "--rpm", 600, "--workers", 8, n=4))
-    gaps = [b - a for a, b in zip(server.times, server.times[1:])]
-    assert code == 0 and min(gaps) > 0.05, "a tenth of a second, as far as the clock of a server is exact"
+def test_openai_gets_its_own_name_for_the_limit_of_tokens(monkeypatch):
+    with FakeServer(["Hm."]) as server:
+        policy = ChatPolicy("gpt-5-mini", server.url, "k", max_tokens=50)
+        monkeypatch.setattr(type(policy.backend), "host", "api.openai.com")
+        policy.backend.complete([], [])
+    assert server.bodies[0]["max_completion_tokens"] == 50 and "max_tokens" not in server.bodies[0]
 
 
-def test_a_limit_without_end_is_given_up():
-    with FakeServer([fault(429, "slow down", retry_after="0")]) as server:
-        policy = ChatPolicy("m", server.url, max_wait=1.0)
+def test_options_of_the_command_reach_the_request(monkeypatch):
+    monkeypatch.setenv("MINE", "sk-mine")
+    model = dict(key_var="MINE", timeout=7, max_retries=1, price=(1, 2), cached_price=0.1)
+    asked, option = dict(reasoning_effort="low", max_tokens=9), ["top_p=0.5", "stop=END", "metadata={}"]
+    with FakeServer(["Hello."]) as server:
+        (policy,) = ModelOptions(["m"], server.url, option=option, **model, **asked).make_policies()
+        policy.backend.complete([], [])
+    sent, told = server.bodies[0], asked | dict(top_p=0.5, stop="END", metadata={})
+    assert server.headers[0]["authorization"] == "Bearer sk-mine" and policy.price == (1, 2, 0.1)
+    assert {k: sent[k] for k in told} == told
+    assert (policy.backend.timeout, policy.backend.max_retries) == (7, 1)
 
-        def fails():
-            with pytest.raises(EndpointError, match="rpm"):
-                policy.backend.complete([dict(role="user", content="x")], [])
 
-        for _ in range(2):
-            in_time(fails)
-    assert server.calls < 40
+def test_mistakes_in_options_say_what_to_do(monkeypatch):
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for options, said in cases("with_a_key_mistakes"):
+        model = [options.pop("model", "m")]
+        with pytest.raises(ValueError, match=said):
+            ModelOptions(**dict(model=model, base_url="http://localhost/v1") | options).make_policies()
+    with pytest.raises(ValueError, match="starts with http"):
+        ChatPolicy("m", "localhost:8000/v1")
 
 
 def test_a_start_that_fails_leaves_no_log(sql_env, tmp_path):
@@ -206,10 +239,10 @@ def test_half_a_character_of_a_model_crashes_nothing(called, beside, tmp_path):
 
 
 def test_advice_fits_the_error():
-    explained = _explain_error(UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"), "m at host")
+    explained = explain_error(UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"), "m at host")
     assert "running" not in str(explained) and "options" in explained.advice
     assert _error_kind(None, "", "TypeError") not in ("server", "address", "timeout")
-    assert "running" in _explain_error(ConnectionResetError(), "m at host").advice
+    assert "running" in explain_error(ConnectionResetError(), "m at host").advice
 
 
 def test_each_beginning_of_a_plan_is_a_fair_sample_of_databases():
@@ -480,4 +513,4 @@ def test_the_help_shows_first_what_most_need(sql_env):
     first = out.split("╰")[0]
     wanted = "--source --split -n --policy --model --base-url --workers --max-cost --log --out".split()
     assert [name for name in wanted if name not in first] == [] and "--temperature" not in first
-    assert len(re.findall(r"^│ +-\S+ +<", first, re.M)) == 11 and "--rpm" in out, "and --help"
+    assert len(re.findall(r"^│ +-\S+ +<", first, re.M)) == 11 and "--max-retries" in out, "and --help"

@@ -401,11 +401,9 @@ class ModelOptions:
     table: ClassVar[str] = """
 [Language model]
 model             Name of a model on a server, a .gguf file, or the folder of a model as `sql_env train` writes it into
-                  STAGE/model; anthropic/NAME and google/NAME are asked in their own protocols. May be given more than
+                  STAGE/model; anthropic/NAME and google/NAME are asked at their own addresses. May be given more than
                   once: each plays.
 base_url          Server of the model, such as http://localhost:8000/v1; the provider's own if not given.
-provider openai|anthropic|google  Whose protocol is spoken: openai (most servers), anthropic or google; from the
-                  model's name if not given.
 protocol auto|tools|text  How calls travel: by the server's own tools, or as plain words in the messages; auto finds
                   out before the run.
 key_var           Environment variable that holds the key; OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY if not
@@ -420,11 +418,10 @@ max_tokens 1..    Most tokens in one message of the model.
 option            Another field of the request as NAME=VALUE, with the value in JSON, such as top_p=0.9; may be given
                   more than once.
 timeout 1..       Seconds of one request; 120 if not given.
-wait 0..          Seconds that a server on which nobody listens yet is waited for; 10 if not given.
-max_retries 0..   How often a request is sent again after a server error or a timeout; 5 if not given. Rate limits are
-                  waited for.
-rpm 0.1..         Requests a minute that the account allows, of all episodes together; any number if not given.
-cache             Folder in which answers of the model are kept, so that no request is sent and paid twice.
+wait 0..          Seconds that a server is waited for which is busy, or on which nobody listens yet, before the run; 10
+                  if not given.
+max_retries 0..   How often a request is sent again after a server error, a timeout or a rate limit; 5 if not given.
+cache             Folder in which answers of a model on a server are kept, so that no request is sent and paid twice.
 keep_reasoning --keep-reasoning/--drop-reasoning  Send what the model thought back to it; logs keep it in any case.
 max_chars 1..     Most characters of one result that the model reads.
 as_trained --as-trained  Send the tool schemas to the server in the form that training uses.
@@ -435,7 +432,6 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
 
     model: list[str] | None = None
     base_url: str | None = None
-    provider: str | None = None
     protocol: str | None = None
     key_var: str | None = None
     shots: int = 0
@@ -448,7 +444,6 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
     timeout: float | None = None
     wait: float | None = None
     max_retries: int | None = None
-    rpm: float | None = None
     cache: Path | None = None
     keep_reasoning: bool = True
     max_chars: int | None = None
@@ -500,7 +495,7 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
         "The model on a server."
         from sql_env.policies.endpoint import Endpoint
 
-        same = "temperature max_tokens reasoning_effort timeout wait max_retries rpm provider key_var protocol"
+        same = "temperature max_tokens reasoning_effort timeout wait max_retries key_var protocol"
         request = {name: getattr(self, name) for name in same.split()}
         given: Fields = {name: x for name, x in request.items() if x is not None}
         options = _parse_options(self.option or ())

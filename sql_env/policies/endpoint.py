@@ -1,4 +1,4 @@
-"""Any server that speaks the OpenAI protocol, Anthropic, and Gemini
+"""Any server that speaks the OpenAI protocol: OpenAI's, Anthropic's and Google's, vLLM, Ollama, llama.cpp, a gateway
 
 Docs: https://hjerpe.github.io/sql_env/policies/endpoint.html.md"""
 
@@ -11,13 +11,11 @@ __all__ = ['PROVIDERS', 'price_list', 'Endpoint']
 import json
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
+from itertools import count
 from os import environ
-from pkgutil import resolve_name
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,425 +23,56 @@ from ..paths import read_asset
 from ..play.chat import openai_tools, tool_schemas
 from ..plugins import Fields, needs_extra
 from .local import _EXAMPLE, as_text, parse_assistant_text
-from sql_env.policies.requests import (
-    Completion,
-    EndpointError,
-    RequestPace,
-    RolloutAborted,
-    _backoff,
-    _explain_error,
-    send,
-)
+from .requests import Completion, EndpointError, RolloutAborted, explain_error
 
-# %% ../../nbs/policies/04_endpoint.ipynb #e6112af4
-@dataclass(frozen=True)
-class _Provider:
-    "How the models of a provider are asked."
-
-    key_var: str  # environment variable of the key
-    address: str  # of its own server
-    make_client: Callable[..., Any]  # from a key and a `base_url` or None
-    ask: Callable[..., Completion]  # with client, model, messages, tools, options and a timeout
-
-# %% ../../nbs/policies/04_endpoint.ipynb #fd35cf63
-def _call_message(name: str, arguments: Any) -> Fields:
-    "A call as it stands in a conversation."
-    return dict(
-        type="function",
-        function=dict(name=name, arguments=json.dumps(arguments, ensure_ascii=False)),
-    )
-
-# %% ../../nbs/policies/04_endpoint.ipynb #ac7bfc02
-_COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
-
-# %% ../../nbs/policies/04_endpoint.ipynb #df6f3004
-def _token_counts(usage: Any, *places: str) -> dict[str, float]:
-    "`_COUNTS` by where a provider tells them, such as `details.cached`; 0 for what it leaves out, but of thoughts."
-    counts = {}
-    for name, place in zip(_COUNTS, places):
-        found = usage
-        for part in place.split("."):
-            found = (found or {}).get(part)
-        counts[name] = float(str(found)) if re.fullmatch(r"\d{1,15}(\.\d+)?", str(found)) else 0
-    return {name: n for name, n in counts.items() if n or name != "reasoning_tokens"}
+# %% ../../nbs/policies/04_endpoint.ipynb #ce34054c
+PROVIDERS = dict(
+    openai=("OPENAI_API_KEY", "https://api.openai.com/v1/"),
+    anthropic=("ANTHROPIC_API_KEY", "https://api.anthropic.com/v1/"),
+    google=("GEMINI_API_KEY", "https://generativelanguage.googleapis.com/v1beta/openai/"),
+)  # how a model's name begins: the variable of its key, and the address
 
 # %% ../../nbs/policies/04_endpoint.ipynb #dc33baf9
 def _to_openai_messages(messages: Iterable[Fields]) -> list[Fields]:
     "Messages as servers want them: calls and their results share an id."
+    calls, results = (map("call{:05}".format, count()) for _ in range(2))
     sent: list[Fields] = []
-    n_calls = n_results = 0
     for message in messages:
         if message["role"] == "tool":
-            call_id = f"call{n_results:05}"
-            n_results += 1
-            sent.append(dict(role="tool", tool_call_id=call_id, content=message["content"]))
-            continue
-        calls = []
-        for call in message.get("tool_calls") or ():
-            calls.append(dict(call, id=f"call{n_calls:05}"))
-            n_calls += 1
-        sent.append(message | {"tool_calls": calls} if calls else message)
+            message = dict(role="tool", tool_call_id=next(results), content=message["content"])
+        elif asked := message.get("tool_calls"):
+            message = message | {"tool_calls": [call | {"id": next(calls)} for call in asked]}
+        sent.append(message)
     return sent
 
 # %% ../../nbs/policies/04_endpoint.ipynb #68b8c579
-_REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")  # of a message
+_KEPT = ("reasoning_content", "reasoning", "reasoning_details", "extra_content")  # of a message
+_COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+_FAILED = ("error", "abort")  # reasons to stop that are no model's
 
 # %% ../../nbs/policies/04_endpoint.ipynb #2401018a
-def _join_events(text: str) -> Fields:
-    "The answer in a stream of events that nobody asked for."
-    message: Fields = {}
-    answer: Fields = dict(choices=[dict(message=message)])
-    calls: dict[int, dict[str, str]] = {}
-    lines = re.findall(r"^data: *(\{.*)", text, re.M)
-    if not lines:
-        raise ValueError("there are no events")
-    for part in map(json.loads, lines):
-        answer |= {name: part[name] for name in ("id", "usage", "error") if part.get(name)}
-        for new in part.get("choices", ())[:1]:
-            if new.get("finish_reason"):
-                answer["choices"][0]["finish_reason"] = new["finish_reason"]
-            delta = new.get("delta") or new.get("message") or {}
-            for name in ("content", *_REASONING_FIELDS[:2]):
-                message[name] = message.get(name, "") + (delta.get(name) or "")
-            for call in delta.get("tool_calls") or ():
-                whole = calls.setdefault(call.get("index", 0), dict(name="", arguments=""))
-                for name in whole:
-                    whole[name] += call["function"].get(name) or ""
-    message["tool_calls"] = [dict(function=calls[i]) for i in sorted(calls)]
-    return answer
-
-# %% ../../nbs/policies/04_endpoint.ipynb #6d2c732a
-_FAILED = {"error", "abort", "cancelled", "network_error"}  # reasons to stop that are no model's
-
-# %% ../../nbs/policies/04_endpoint.ipynb #d8a9b01d
-def _raise_inner_error(answer: Fields, choice: Fields) -> None:
-    "Raise `LookupError`, with a `status_code` if there is one, for an error in an answer."
-    error = answer.get("error") or choice.get("error")
-    if not error and choice.get("finish_reason") not in _FAILED:
-        return
-    failed = LookupError(json.dumps(error or choice)[:300])
-    code = str(error.get("code") if isinstance(error, dict) else "")
-    if re.fullmatch("[45][0-9][0-9]", code):
-        failed.status_code = int(code)  # type: ignore[attr-defined]
-    raise failed
-
-# %% ../../nbs/policies/04_endpoint.ipynb #4f4c6388
 def _parse_completion(text: str) -> Completion:
     "The first choice of a server's answer; raises `LookupError` with what came if there is none."
-    text = text.strip("\ufeff \r\n")
     try:
-        answer = json.loads(text) if text[:1] == "{" else _join_events(text)
+        answer = json.loads(text)
         choice = (answer.get("choices") or [{}])[0]
-        _raise_inner_error(answer, choice)
-        said = choice["message"]
-        calls = said.get("tool_calls") or []
+        stop, error = choice.get("finish_reason") or "", answer.get("error") or choice.get("error")
+        said = choice["message"] if not error else {}
+        told = dict(answer.get("usage") or {})
+        for part in ("prompt_tokens_details", "completion_tokens_details"):
+            told |= told.get(part) or {}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise LookupError(f"the answer is no chat completion: {text[:200]}") from None
-    if said.get("function_call") and not calls:  # of the older protocol
-        calls = [dict(type="function", function=said["function_call"])]
-    message = dict(
-        role="assistant",
-        content=said.get("content") or said.get("refusal") or "",
-        tool_calls=calls,
-        **{name: said[name] for name in _REASONING_FIELDS if said.get(name)},
-    )
-    tokens = _token_counts(
-        answer.get("usage"),
-        "prompt_tokens",
-        "completion_tokens",
-        "prompt_tokens_details.cached_tokens",
-        "completion_tokens_details.reasoning_tokens",
-    )
-    stop = choice.get("finish_reason") or ""
+    if error or stop in _FAILED:
+        raise LookupError(json.dumps(error or choice))
+    message = {name: said[name] for name in _KEPT if said.get(name)}
+    message |= dict(role="assistant", content=said.get("content") or said.get("refusal") or "")
+    message["tool_calls"] = said.get("tool_calls") or []
+    tokens: dict[str, float] = {}
+    for name in _COUNTS:
+        if isinstance(n := told.get(name), int) and n > 0:
+            tokens[name] = n
     return Completion(message, tokens, stop == "length", stop, answer.get("id") or "")
-
-# %% ../../nbs/policies/04_endpoint.ipynb #b5d218e7
-def _http_client(extra: str, place: str, key: str, base_url: str | None) -> Any:
-    "The client of a package, by its place there."
-    with needs_extra(extra):
-        make = resolve_name(place)
-    return make(api_key=key or "none", base_url=base_url, max_retries=0)
-
-# %% ../../nbs/policies/04_endpoint.ipynb #014bc8c7
-def _ask_openai(
-    client: Any,
-    model: str,
-    messages: Sequence[dict],
-    tools: Sequence[dict],
-    options: Fields,
-    timeout: float,
-) -> Completion:
-    "One request for a chat completion."
-    body = {name: value for name, value in options.items() if not name.startswith("extra_")}
-    extra = {name: value for name, value in options.items() if name.startswith("extra_")}
-    raw = client.chat.completions.with_raw_response.create(
-        model=model,
-        messages=_to_openai_messages(messages),
-        timeout=timeout,
-        **(dict(tools=tools) if tools else {}),
-        **extra | dict(extra_body=body | (extra.get("extra_body") or {})),
-    )
-    return _parse_completion(raw.text)
-
-# %% ../../nbs/policies/04_endpoint.ipynb #b32b36f0
-def _system_text(messages: Iterable[Fields]) -> str:
-    "What the system prompts of a conversation say."
-    return "\n\n".join(m["content"] for m in messages if m["role"] == "system")
-
-# %% ../../nbs/policies/04_endpoint.ipynb #d2043d29
-def _call_arguments(call: Fields) -> Fields:
-    "The arguments of a call, as an object."
-    arguments = call["function"].get("arguments") or {}
-    return json.loads(arguments) if isinstance(arguments, str) else arguments
-
-# %% ../../nbs/policies/04_endpoint.ipynb #5e533162
-def _anthropic_blocks(message: Fields, n_calls: int) -> list[Fields]:
-    "A message of the model as blocks, whose calls are numbered from `n_calls` on."
-    if message.get("blocks"):
-        return message["blocks"]
-    blocks: list[Fields] = []
-    if message.get("content"):
-        blocks.append(dict(type="text", text=message["content"]))
-    for i, call in enumerate(message.get("tool_calls") or ()):
-        name, arguments = call["function"]["name"], _call_arguments(call)
-        blocks.append(dict(type="tool_use", id=f"call{n_calls + i:05}", name=name, input=arguments))
-    return blocks or [dict(type="text", text="(nothing)")]  # an empty message is refused
-
-# %% ../../nbs/policies/04_endpoint.ipynb #aca01ac7
-def _to_anthropic_messages(
-    messages: Sequence[Fields],
-) -> tuple[str, list[Fields]]:
-    "The system prompt, and messages of blocks in which user and model take turns."
-    sent: list[Fields] = []
-    waiting: deque[str] = deque()  # ids of calls without a result
-    n_calls = 0
-    for message in messages:
-        role = message["role"]
-        if role == "system":
-            continue
-        if role == "assistant":
-            blocks = _anthropic_blocks(message, n_calls)
-            ids = [block["id"] for block in blocks if block["type"] == "tool_use"]
-            waiting, n_calls = deque(ids), n_calls + len(ids)
-        elif role == "tool":
-            call_id, role = waiting.popleft(), "user"
-            blocks = [dict(type="tool_result", tool_use_id=call_id, content=message["content"])]
-        else:
-            blocks = [dict(type="text", text=message["content"])]
-        if sent and sent[-1]["role"] == role:
-            sent[-1]["content"] = sent[-1]["content"] + blocks
-        else:
-            sent.append(dict(role=role, content=blocks))
-    return _system_text(messages), sent
-
-# %% ../../nbs/policies/04_endpoint.ipynb #f352545a
-def _parse_anthropic(answer: Fields) -> Completion:
-    "A message of Anthropic; raises `LookupError` if it is none."
-    blocks = answer.get("content")
-    if answer.get("type") != "message" or not isinstance(blocks, list):
-        raise LookupError(f"the answer is no message: {str(answer)[:200]}")
-    texts = [block["text"] for block in blocks if block["type"] == "text"]
-    thoughts = [block["thinking"] for block in blocks if block["type"] == "thinking"]
-    calls = [
-        _call_message(block["name"], block["input"])
-        for block in blocks
-        if block["type"] == "tool_use"
-    ]
-    message = dict(role="assistant", content="\n".join(texts), tool_calls=calls)
-    if any(block["type"] not in ("text", "tool_use") for block in blocks):
-        message |= dict(reasoning="\n".join(thoughts), blocks=blocks)
-    usage = answer.get("usage")
-    tokens = _token_counts(usage, "input_tokens", "output_tokens", "cache_read_input_tokens")
-    tokens["prompt_tokens"] += tokens["cached_tokens"]
-    tokens["prompt_tokens"] += _token_counts(usage, "cache_creation_input_tokens")["prompt_tokens"]
-    stop = answer.get("stop_reason") or ""
-    return Completion(message, tokens, stop == "max_tokens", stop, answer.get("id") or "")
-
-# %% ../../nbs/policies/04_endpoint.ipynb #523a2c94
-_ANTHROPIC_MAX_TOKENS = (
-    16_000  # of a message, thoughts included, if not given: the protocol wants a limit
-)
-
-# %% ../../nbs/policies/04_endpoint.ipynb #b91ca4fb
-def _describe_tools(
-    tools: Sequence[dict],  # as the chat protocol of OpenAI has them
-    schema: str,  # what the other protocol calls the schema of the parameters
-) -> list[Fields]:
-    "Tools as another protocol describes them."
-    described = []
-    for tool in tools:
-        function = tool["function"]
-        named = {name: function[name] for name in ("name", "description")}
-        described.append(named | {schema: function["parameters"]})
-    return described
-
-# %% ../../nbs/policies/04_endpoint.ipynb #8076714e
-def _ask_anthropic(
-    client: Any,
-    model: str,
-    messages: Sequence[dict],
-    tools: Sequence[dict],
-    options: Fields,
-    timeout: float,
-) -> Completion:
-    "One request to Anthropic."
-    system, sent = _to_anthropic_messages(messages)
-    body = dict(options, cache_control=options.get("cache_control", dict(type="ephemeral")))
-    max_tokens = body.pop("max_tokens", None) or _ANTHROPIC_MAX_TOKENS
-    headers = body.pop("extra_headers", None)
-    body |= body.pop("extra_body", None) or {}
-    if effort := body.pop("reasoning_effort", None):
-        body["output_config"] = dict(body.get("output_config") or {}, effort=effort)
-    if system:
-        body["system"] = system
-    described = _describe_tools(tools, "input_schema")
-    raw = client.messages.with_raw_response.create(
-        model=model,
-        messages=sent,
-        max_tokens=max_tokens,
-        tools=described,
-        timeout=timeout,
-        extra_headers=headers,
-        extra_body=body,
-    )
-    text = raw.http_response.text
-    try:
-        return _parse_anthropic(json.loads(text))
-    except (ValueError, AttributeError):
-        raise LookupError(f"the answer is no message: {text[:200]}") from None
-
-# %% ../../nbs/policies/04_endpoint.ipynb #0088aeef
-def _to_gemini_contents(messages: Sequence[Fields]) -> list[Fields]:
-    "Contents in which user and model take turns."
-    sent: list[Fields] = []
-    for message in messages:
-        role = "model" if message["role"] == "assistant" else "user"
-        if message["role"] == "system":
-            continue
-        if message.get("blocks"):
-            parts = message["blocks"]
-        elif message["role"] == "tool":
-            response = dict(name=message["name"], response=dict(result=message["content"]))
-            parts = [dict(function_response=response)]
-        else:
-            parts = [dict(text=message["content"])] if message.get("content") else []
-            for call in message.get("tool_calls") or ():
-                function = dict(name=call["function"]["name"], args=_call_arguments(call))
-                parts.append(dict(function_call=function))
-        parts = parts or [dict(text="(nothing)")]
-        if sent and sent[-1]["role"] == role:
-            sent[-1]["parts"] = sent[-1]["parts"] + parts
-        else:
-            sent.append(dict(role=role, parts=parts))
-    return sent
-
-# %% ../../nbs/policies/04_endpoint.ipynb #70cd5b82
-def _parse_gemini(answer: Fields) -> Completion:
-    "The first candidate of an answer, in the names of the package; raises `LookupError` if it is no answer."
-    candidates, refused = answer.get("candidates") or [], answer.get("prompt_feedback") or {}
-    if not candidates and not refused:
-        raise LookupError(f"the answer has no candidates: {str(answer)[:200]}")
-    candidate = candidates[0] if candidates else {}
-    parts = (candidate.get("content") or {}).get("parts") or []
-    calls = [part["function_call"] for part in parts if part.get("function_call")]
-    written = [part for part in parts if part.get("text")]
-    said, thought = (
-        "\n".join(part["text"] for part in written if bool(part.get("thought")) is is_thought)
-        for is_thought in (False, True)
-    )
-    message: Fields = dict(
-        role="assistant",
-        content=said,
-        tool_calls=[_call_message(call["name"], call.get("args") or {}) for call in calls],
-    )
-    if thought:
-        message["reasoning"] = thought
-    if any("thought_signature" in part for part in parts):
-        message["blocks"] = parts
-    tokens = _token_counts(
-        answer.get("usage_metadata"),
-        "prompt_token_count",
-        "candidates_token_count",
-        "cached_content_token_count",
-        "thoughts_token_count",
-    )
-    tokens["completion_tokens"] += tokens.get("reasoning_tokens", 0)
-    stop = candidate.get("finish_reason") or refused.get("block_reason") or ""
-    return Completion(message, tokens, stop == "MAX_TOKENS", stop, answer.get("response_id") or "")
-
-# %% ../../nbs/policies/04_endpoint.ipynb #bc45c5af
-def _ask_gemini(
-    client: Any,
-    model: str,
-    messages: Sequence[dict],
-    tools: Sequence[dict],
-    options: Fields,
-    timeout: float,
-) -> Completion:
-    "One request to Gemini."
-    from google.genai import types
-
-    settings = dict(options)
-    http: Fields = dict(timeout=int(timeout * 1000))
-    if headers := settings.pop("extra_headers", None):
-        http["headers"] = headers
-    if extra := settings.pop("extra_body", None):
-        http["extra_body"] = extra
-    if max_tokens := settings.pop("max_tokens", None):
-        settings["max_output_tokens"] = max_tokens
-    if effort := settings.pop("reasoning_effort", None):
-        thinking = settings.get("thinking_config") or {}
-        settings["thinking_config"] = dict(thinking, thinking_level=effort)
-    functions = _describe_tools(tools, "parameters_json_schema")
-    settings |= dict(
-        system_instruction=_system_text(messages) or None,
-        tools=[dict(function_declarations=functions)] if functions else None,
-        automatic_function_calling=dict(disable=True),
-        http_options=http,
-    )
-    config = types.GenerateContentConfig(**settings)
-    contents = [
-        types.Content.model_validate_json(json.dumps(content))  # signatures are bytes as base64
-        for content in _to_gemini_contents(messages)
-    ]
-    answer = client.models.generate_content(model=model, contents=contents, config=config)
-    return _parse_gemini(json.loads(answer.model_dump_json(exclude_none=True)))
-
-# %% ../../nbs/policies/04_endpoint.ipynb #80ce7049
-def _gemini_client(key: str, base_url: str | None) -> Any:
-    "The client of the `google-genai` package."
-    with needs_extra("providers"):
-        from google import genai
-    return genai.Client(api_key=key or "none", http_options=dict(base_url=base_url))
-
-# %% ../../nbs/policies/04_endpoint.ipynb #0835d187
-PROVIDERS = dict(
-    openai=_Provider(
-        "OPENAI_API_KEY",
-        "https://api.openai.com/v1",
-        partial(_http_client, "openai", "openai:OpenAI"),
-        _ask_openai,
-    ),
-    anthropic=_Provider(
-        "ANTHROPIC_API_KEY",
-        "https://api.anthropic.com",
-        partial(_http_client, "providers", "anthropic:Anthropic"),
-        _ask_anthropic,
-    ),
-    google=_Provider(
-        "GEMINI_API_KEY", "https://generativelanguage.googleapis.com", _gemini_client, _ask_gemini
-    ),
-)
-
-# %% ../../nbs/policies/04_endpoint.ipynb #1bd5d9b4
-def _guess_provider(
-    model: str, base_url: str | None
-) -> tuple[str, str]:  # provider, and the model's name for it
-    "The provider that a name such as `anthropic/claude` begins with, `openai` if there is none or an address."
-    first, _, rest = model.partition("/")
-    if base_url is None and rest and first in PROVIDERS:
-        return first, rest
-    return "openai", model
 
 # %% ../../nbs/policies/04_endpoint.ipynb #4888572c
 @cache
@@ -451,93 +80,30 @@ def price_list() -> Fields:
     "The prices of the package: the date `as_of`, their `source`, and `models` with dollars for a million tokens."
     return json.loads(read_asset("prices.json"))
 
-# %% ../../nbs/policies/04_endpoint.ipynb #50ae13b7
-def _known_price(
-    model: str,  # its name at its provider, with or without a date at its end
-) -> tuple[float, ...] | None:
-    "Dollars for a million tokens in, out and, if known, in from the cache; None for a model that is not on the list."
-    prices = price_list()["models"]
-    undated = re.sub(r"-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$", "", model)
-    found = prices.get(model) or prices.get(undated)
-    return tuple(found) if found else None
-
 # %% ../../nbs/policies/04_endpoint.ipynb #ed77d245
 _PROBE = (
     dict(role="system", content="You explore a database with tools."),
     dict(role="user", content=f"Call describe. {_EXAMPLE}"),
 )
 
-# %% ../../nbs/policies/04_endpoint.ipynb #42835847
+# %% ../../nbs/policies/04_endpoint.ipynb #b5d218e7
 _PASSES = ("rate_limit", "server", "absent")  # kinds of errors that time may mend
-
-# %% ../../nbs/policies/04_endpoint.ipynb #a68b0003
-def _tell_nobody(text: str, again: bool = False) -> None:
-    "Say nothing."
-
-# %% ../../nbs/policies/04_endpoint.ipynb #b7d27fe3
-def _probe_by(
-    ask: Callable[[], Any],
-    timeout: float,  # seconds that a busy server is waited for
-    wait: float,  # seconds that a server is waited for on which nobody listens yet
-    tell: Callable[..., Any] = _tell_nobody,  # is told at each try what it waits for
-) -> Any:
-    "What a model answers; raises `EndpointError` if it can't be asked."
-    n, waited = 0, 0.0
-    while True:
-        try:
-            return ask()
-        except RolloutAborted as e:
-            raise EndpointError("bad_request", str(e), "its context is too small", True) from None
-        except ValueError as e:
-            raise EndpointError("key", str(e), "", True) from None
-        except EndpointError as e:
-            is_absent = e.kind == "absent"
-            left = (wait if is_absent else timeout) - waited
-            if e.kind not in _PASSES or left <= 0:
-                raise
-            if is_absent:  # one line, that counts down
-                where = e.message.partition(",")[0]
-                tell(f"{where}: nobody listens there; waiting {left:.0f} s (--wait)", n > 0)
-            elif n:
-                tell(f"waiting up to {left:.0f} s: {e}")
-            time.sleep(pause := min(1.0 if is_absent else _backoff(n, 1.0), left))
-            n, waited = n + 1, waited + pause
-
-# %% ../../nbs/policies/04_endpoint.ipynb #b5ecbe62
 _AT_TOOLS = (400, 422, 500, 501)  # status of a server that fails at tools, or at a bad call
-
-# %% ../../nbs/policies/04_endpoint.ipynb #53b70a3c
 _CHARS = 3  # of a token, where a server tells no numbers: fewer than there are, so that caps hold
-_CONTEXT = re.compile(
-    r'"(?:max_model_len|context_length|context_window|max_context_length|n_ctx)": (\d+)'
-)
 
 # %% ../../nbs/policies/04_endpoint.ipynb #72b7f89a
-def _with_guesses(completion: Completion, sent: str) -> Completion:
-    "A completion with guessed numbers of tokens in place of those that its server does not tell."
-    said = completion.message
-    written = json.dumps([value for value in said.values() if value], default=str)
-    for name, text in (("prompt_tokens", sent), ("completion_tokens", written)):
-        if not completion.usage.get(name):
-            completion.usage |= {name: -(-len(text) // _CHARS), "guessed": 1}
-    return completion
-
-# %% ../../nbs/policies/04_endpoint.ipynb #e3631534
 class Endpoint:
     "A model behind a server; a backend of `ChatPolicy`."
 
     def __init__(
         self,
-        model: str,  # its name on the server; `anthropic/NAME` and `google/NAME` are asked natively
+        model: str,  # its name on the server, or `anthropic/NAME` and `google/NAME` for theirs
         base_url: str | None = None,  # the provider's own server if None
         api_key: str | None = None,  # from the environment if None
         timeout: float = 120,  # seconds of one request
-        wait: float = 10,  # seconds that `probe` waits for a server on which nobody listens yet
-        max_retries: int = 5,  # after a server error, a timeout or a lost connection
-        max_wait: float = 900,  # seconds that a request waits for a rate limit in all
-        rpm: float | None = None,  # requests a minute, of all episodes together; any number if None
+        wait: float = 10,  # seconds that `probe` waits for a server that is busy or not up yet
+        max_retries: int = 5,  # after a server error, a timeout, a lost connection or a rate limit
         as_trained: bool = False,  # send the schemas as in training
-        provider: str | None = None,  # one of `PROVIDERS`; from the name, or else "openai"
         key_var: str | None = None,  # environment variable of the key; the provider's own if None
         protocol: str = "auto",  # "tools", or "text" as `as_text` writes; what the probe finds if auto
         **options: Any,  # of the request, such as temperature, max_tokens or reasoning_effort
@@ -546,10 +112,10 @@ class Endpoint:
             raise ValueError(
                 f"base_url is {base_url!r}; it starts with http:// or https://, such as http://localhost:8000/v1"
             )
-        guessed, name = _guess_provider(model, base_url) if not provider else (provider, model)
-        if guessed not in PROVIDERS:
-            raise ValueError(f"there is no provider {provider!r}; there are {', '.join(PROVIDERS)}")
-        if guessed == "openai" and not base_url and "/" in model:
+        provider, slash, name = model.partition("/")
+        if base_url or not slash:
+            provider, name = "openai", model
+        elif provider not in PROVIDERS:
             raise ValueError(
                 f"there is no folder {model}, and OpenAI's own server has no model with such a name; "
                 "for another server give its base_url"
@@ -558,17 +124,13 @@ class Endpoint:
             raise ValueError(f"protocol is {protocol!r}; there are auto, tools and text")
         self.protocol, self.is_text = protocol, protocol == "text"
         self.channel: Fields = {}  # what `probe` found, see `channel_text`
-        self.tell: Callable[..., Any] = _tell_nobody  # is told what `probe` waits for
-        self.name, self.model, self.provider = model, name, guessed
-        self.base_url, self.api_key = base_url, api_key
-        self.key_var = key_var or PROVIDERS[guessed].key_var
-        self.timeout, self.max_retries, self.max_wait = timeout, max_retries, max_wait
-        self.wait = wait
+        self.tell: Callable[..., Any] | None = None  # is told what `probe` waits for
+        self.name, self.model, self.base_url, self.api_key = model, name, base_url, api_key
+        own_var, own_address = PROVIDERS[provider]
+        self.key_var, self.address = key_var or own_var, base_url or own_address
+        self.timeout, self.wait, self.max_retries = timeout, wait, max_retries
         self.as_trained, self.options = as_trained, options
-        self.pace = RequestPace(rpm)
         self._client: Any = None
-        is_openai = self.host == "api.openai.com"
-        self._token_limit = "max_completion_tokens" if is_openai else "max_tokens"
 
     @property
     def key(self) -> str:
@@ -578,147 +140,138 @@ class Endpoint:
     @property
     def host(self) -> str:
         "Name and port of the server, without credentials."
-        address = self.base_url or PROVIDERS[self.provider].address
-        return urlsplit(address).netloc.rpartition("@")[2]
+        return urlsplit(self.address).netloc.rpartition("@")[2]
 
     @property
     def list_price(self) -> tuple[float, ...] | None:
-        "Dollars for a million tokens as `_known_price` has them; None for a server of your own."
-        own = urlsplit(PROVIDERS[self.provider].address).netloc
-        return _known_price(self.model) if self.host == own else None
+        "Dollars for a million tokens in, out and, if known, in from the cache; None if they are not on the list."
+        if self.base_url:
+            return None
+        undated = re.sub(r"-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$", "", self.model)
+        prices = price_list()["models"]
+        found = prices.get(self.model) or prices.get(undated)
+        return tuple(found) if found else None
 
     @property
     def settings(self) -> Fields:
         "What results and logs record: no key, no headers."
         shown = {name: value for name, value in self.options.items() if name != "extra_headers"}
-        shown = json.loads(json.dumps(shown, default=str))
         if self.protocol != "auto":
             shown["protocol"] = self.protocol
         return dict(model=self.model, server=self.host, **shown)
 
     @property
     def client(self) -> Any:
-        "The client of the provider's package; raises `ValueError` if it would lack a key."
+        "The client of the `openai` package; raises `ValueError` if it would lack a key."
         if self._client is None:
             if not self.key and not self.base_url:
                 raise ValueError(
                     f"there is no API key: set {self.key_var}, or give the base_url (--base-url) of your own server"
                 )
-            self._client = PROVIDERS[self.provider].make_client(self.key, self.base_url)
+            with needs_extra("openai"):
+                from openai import OpenAI
+            self._client = OpenAI(api_key=self.key or "none", base_url=self.address)
         return self._client
 
-    def _ask(self, messages: Sequence[dict], tools: Sequence[dict], timeout: float) -> Completion:
-        "One request, and a second one if the server has another name for the limit of tokens."
-        options = dict(self.options)
-        if "max_tokens" in options:
-            options[self._token_limit] = options.pop("max_tokens")
+    def _ask(
+        self, messages: Sequence[dict], tools: Sequence[dict], max_retries: int = 0
+    ) -> Completion:
+        "One request, with what the client does of itself; raises what `explain_error` makes of an error."
+        client, began = self.client.with_options(max_retries=max_retries), time.monotonic()
         if self.is_text and tools:
             messages, tools = as_text(messages, tools), []
         tools = list(tools) if self.as_trained else openai_tools(tools)
-        ask = PROVIDERS[self.provider].ask
+        body = dict(self.options)
+        headers, extra = body.pop("extra_headers", None), body.pop("extra_body", None)
+        if "max_tokens" in body and self.host == "api.openai.com":
+            body["max_completion_tokens"] = body.pop("max_tokens")
+        body |= extra or {}
+        body |= {"tools": tools} if tools else {}
+        asked = dict(model=self.model, messages=_to_openai_messages(messages), timeout=self.timeout)
         try:
-            completion = ask(self.client, self.model, messages, tools, options, timeout)
-            sent = json.dumps([*messages, *tools], ensure_ascii=False, default=str)
-            return _with_guesses(completion, sent)
+            create = client.chat.completions.with_raw_response.create
+            raw = create(**asked, extra_headers=headers, extra_body=body)
+            found = _parse_completion(raw.text)
         except Exception as e:
-            is_renamed = "max_completion_tokens" in str(e) and "max_tokens" in options
-            if not is_renamed or getattr(e, "status_code", None) not in (400, 422):
-                raise
-        self._token_limit = "max_completion_tokens"
-        return self._ask(messages, tools, timeout)
-
-    def _send(
-        self,
-        messages: Sequence[dict],
-        tools: Sequence[dict],
-        max_retries: int,
-        timeout: float,
-        max_wait: float,
-    ) -> Completion:
-        "Ask until there is an answer."
-        _ = self.client  # a missing key is no error of the server
-        is_first = bool(messages) and messages[-1]["role"] == "user"
-
-        def explain(error: Exception, retries: int) -> Exception:
+            is_first = bool(messages) and messages[-1]["role"] == "user"
             server = f"{self.model} at {self.host}"
-            about = self.key, self.key_var, retries, is_first, self.pace.answered
-            return _explain_error(error, server, *about)
-
-        ask = partial(self._ask, messages, tools, timeout)
-        return send(ask, explain, self.pace, max_retries, max_wait)
-
-    def _read_text(self, completion: Completion) -> Completion:
-        "A completion with the calls that its text holds, if it has no others."
-        said, text = completion.message, completion.message["content"]
-        if self.protocol != "tools" and isinstance(text, str) and not said.get("tool_calls"):
-            read = parse_assistant_text(text)
+            raise explain_error(e, server, self.key, self.key_var, is_first) from None
+        said = found.message
+        both = [*messages, *tools], [part for part in said.values() if part]
+        for name, part in zip(_COUNTS, both):
+            if name not in found.usage:
+                chars = len(json.dumps(part, ensure_ascii=False, default=str))
+                found.usage |= {name: -(-chars // _CHARS), "guessed": 1}
+        found.usage |= dict(retries=raw.retries_taken, seconds=time.monotonic() - began)
+        if self.protocol != "tools" and isinstance(said["content"], str) and not said["tool_calls"]:
+            read = parse_assistant_text(said["content"])
             if read["tool_calls"]:
                 said |= read
-                completion.usage["text_calls"] = len(read["tool_calls"])
-        return completion
+                found.usage["text_calls"] = len(read["tool_calls"])
+        return found
 
     def complete(
         self, messages: Sequence[dict], tools: Sequence[dict], seed: int = 0
     ) -> Completion:
         "Ask the server; raises `EndpointError`, or `RolloutAborted` if the model's context is full."
         try:
-            found = self._send(messages, tools, self.max_retries, self.timeout, self.max_wait)
+            return self._ask(messages, tools, self.max_retries)
         except EndpointError as e:
-            if e.is_permanent or e.status not in _AT_TOOLS or not tools:
-                raise
-            if self.is_text or self.protocol == "tools":
+            is_of_tools = tools and not self.is_text and self.protocol != "tools"
+            if e.is_permanent or e.status not in _AT_TOOLS or not is_of_tools:
                 raise
             try:  # it may have failed at a call that the model wrote badly
-                found = self._send(as_text(messages, tools), [], 0, self.timeout, 0.0)
+                return self._ask(as_text(messages, tools), [])
             except EndpointError:
                 raise e from None
-        return self._read_text(found)
-
-    def _context(self) -> int | None:
-        "How many tokens the model reads, as its server tells; None if it does not."
-        try:
-            listed = self.client.models.with_raw_response.list(timeout=10).text
-            models = json.loads(listed)["data"]
-            own = next(m for m in models if m["id"] == self.model or len(models) == 1)
-            return int(_CONTEXT.search(json.dumps(own))[1])  # type: ignore[index]
-        except Exception:  # whatever a server lists, or a package lacks
-            return None
 
     def _find_channel(self) -> tuple[Completion, str]:
         "An answer to a request with tools, in plain words if the tools are in the way, and why so."
 
         def ask(is_text: bool, tools: Sequence[dict] = tool_schemas()) -> Completion:
             self.is_text = is_text
-            return self._read_text(self._send(list(_PROBE), tools, 0, self.timeout, 0.0))
+            return self._ask(_PROBE, tools)
 
         if self.protocol != "auto":
             return ask(self.protocol == "text"), f"--protocol {self.protocol}"
-        found, seen = None, "the tools are seen"
         try:
-            found = ask(False)
-        except EndpointError as e:
-            if e.kind != "no_tools" and e.status not in _AT_TOOLS:
+            found, why = ask(False), "the tools are seen"
+        except EndpointError as failed:
+            if failed.kind != "no_tools" and failed.status not in _AT_TOOLS:
                 raise
-            failed = e
-        if found is None:
             try:
-                found = ask(True)
+                found, why = ask(True), f"the server fails at the tools ({failed.status})"
             except EndpointError:  # it was not the tools
                 raise failed from None
             if failed.kind == "server":
                 with suppress(EndpointError):  # it may have failed by chance
-                    return ask(False), seen
+                    return ask(False), "the tools are seen"
             self.is_text = True
-            return found, f"the server fails at the tools ({failed.status})"
-        if not found.message["tool_calls"]:
+        if not self.is_text and not found.message["tool_calls"]:
             without = ask(False, []).usage
             if "guessed" in without or found.usage["prompt_tokens"] < without["prompt_tokens"] + 20:
                 return ask(True), "the tools do not arrive"
-        return found, seen
+        return found, why
 
     def probe(self) -> Completion:
         "The answer to a request with tools; raises `EndpointError` if key, model, address or options are wrong."
-        found, why = _probe_by(self._find_channel, self.timeout, self.wait, self.tell)
+        waited = 0.0
+        while True:
+            try:
+                found, why = self._find_channel()
+                break
+            except RolloutAborted as e:
+                said = str(e), "its context is too small"
+                raise EndpointError("bad_request", *said, True) from None
+            except EndpointError as e:
+                if e.kind not in _PASSES or waited >= self.wait:
+                    raise
+                what = "nobody listens there" if e.kind == "absent" else "it is busy"
+                where, left = e.message.partition(": ")[0], self.wait - waited
+                if self.tell:  # one line, that counts down
+                    self.tell(f"{where}: {what}; waiting {left:.0f} s (--wait)", waited > 0)
+                time.sleep(pause := min(1.0, left))
+                waited += pause
         is_in_text = "text_calls" in found.usage and not self.is_text
         read, is_guess = "a call is read" + " in its text" * is_in_text, "guessed" in found.usage
         self.channel = dict(
@@ -726,10 +279,9 @@ class Endpoint:
             tools=why,
             call=read if found.message["tool_calls"] else "it made no call (--shots 1 may help)",
             usage=f"a token guessed for {_CHARS} characters" if is_guess else "usage is told",
-            context=self._context() if self.base_url else None,
             seconds=round(found.usage["seconds"], 1),
         )
         return found
 
     def __getstate__(self):
-        return self.__dict__ | {"_client": None, "tell": _tell_nobody}
+        return self.__dict__ | {"_client": None, "tell": None}
