@@ -491,6 +491,8 @@ def _data_text(source: str | None, path: Path | None) -> str:
     if source in ("folder", "bird"):
         if path is None:
             raise ValueError(f"--source {source} needs --path: where the questions are")
+        if not path.exists():
+            raise ValueError(f"--path {path}: nothing is there")
         return f"{source}:{path}"
     if path is not None:
         raise ValueError(
