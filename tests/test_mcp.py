@@ -25,9 +25,9 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_connected_server_and_client_session as connect
 from mcp_words import BOTH, OPENING
+from sql_env.database.workers import Workers
 
 from sql_env import EpisodeEnv, Session, load
-from sql_env.database.workers import Workers
 from sql_env.evaluation.logs import read_log
 from sql_env.grading.answers import format_rows
 from sql_env.play import tool_schemas

@@ -22,6 +22,7 @@ import pytest
 pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
 from fastapi.testclient import TestClient
 from serving import Server, act, tell
+from sql_env.database.workers import Workers
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -29,7 +30,6 @@ from sql_env import EpisodeEnv, ScriptedPolicy, SQLAction, evaluate, load
 from sql_env.client import SessionLostError, _RemoteEpisodeEnv
 from sql_env.database import build_database
 from sql_env.database.guards import EnvironmentFailedError
-from sql_env.database.workers import Workers
 from sql_env.evaluation.logs import read_log
 from sql_env.grading.variants.selection import VARIANT_STORE
 from sql_env.models import SQLObservation

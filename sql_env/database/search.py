@@ -21,7 +21,7 @@ import apsw
 
 from .catalog import TableInfo
 from .connection import _with_own_memory
-from .guards import Limits, NotBrief, QueryError, connect_readonly
+from .guards import Limits, QueryError, connect_readonly
 from ..paths import terminal_text
 from ..sql.text import format_value, sql_tokens
 
@@ -238,17 +238,6 @@ class SearchIndex:
         queries = self._queries(text)
         with self._lock:
             return _with_own_memory(partial(self._find, *queries))
-
-    def find_brief(self, text: str) -> _Found:
-        "The same if it takes about a millisecond; else raises `NotBrief`."
-        if not self.is_small or not self._lock.acquire(blocking=False):
-            raise NotBrief
-        try:
-            return self._find(*self._queries(text))
-        except apsw.NoMemError:  # another thread compiles
-            raise NotBrief from None
-        finally:
-            self._lock.release()
 
     def _find(self, whole: str, short: str) -> _Found:
         n = len(self.tables)

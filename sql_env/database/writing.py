@@ -9,7 +9,7 @@ __all__ = ['MOST_CHANGED', 'Change', 'WritableCopy']
 
 # %% ../../nbs/database/06_writing.ipynb #26ec0a26
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import zip_longest
@@ -25,7 +25,6 @@ from sql_env.database.catalog import (
     row_number_name,
 )
 from sql_env.database.connection import (
-    _T,
     GuardedConnection,
     _bounded_compiling,
     _Budget,
@@ -267,7 +266,9 @@ class WritableCopy:
         is_small = isinstance(path, bytes) or path.stat().st_size <= _SMALL_BYTES
         self._pages = pages = None if is_small else _ChangedPages(path)  # type: ignore[arg-type]
         tables_read = frozenset(info.name.lower() for info in database.infos)
-        self._guarded = GuardedConnection(None, tables_read, limits, pages)
+        self._guarded = GuardedConnection(
+            None, tables_read, limits, pages, scheduler=database.scheduler
+        )
         self._may_read: Any = self._guarded.con.authorizer
         self._before: apsw.Connection | None = None  # to an image, as it was at the beginning
         self._layouts: dict[str, _Layout] = {}
@@ -321,7 +322,11 @@ class WritableCopy:
         is_long, lacked_memory = False, False
         while True:
             try:
-                with _memory.compile_lock if lacked_memory else nullcontext():
+                with self._guarded.turn(), _memory.compile_lock if lacked_memory else nullcontext():
+                    if (
+                        lacked_memory
+                    ):  # it keeps its core, since others may wait for the lock with theirs
+                        self._guarded.budget.scheduled = None
                     self._transaction(statements, is_long)
                 break
             except QueryError as e:
@@ -421,10 +426,6 @@ class WritableCopy:
             self._guarded.close()
             if self._before is not None:
                 self._before.close()
-
-    def apart(self, work: Callable[["WritableCopy"], _T]) -> _T:
-        "What some work on the copy gives, done where the copy is."
-        return work(self)
 
     def __enter__(self):
         return self

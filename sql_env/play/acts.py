@@ -24,7 +24,7 @@ from ..sql.text import Result, quote_identifier
 
 if TYPE_CHECKING:  # the help of the command reads the acts, and carries none out
     from sql_env.database.catalog import TableInfo
-    from sql_env.database.database import BriefDatabase, Database
+    from sql_env.database.database import Database
     from sql_env.database.writing import WritableCopy
     from sql_env.grading.answers import Verdict
     from sql_env.play.board import _Board
@@ -84,7 +84,7 @@ class Scene(NamedTuple):
 
     board: "_Board"  # what the agent knows
     ask: "Ask"  # the question it works on
-    source: "Database | BriefDatabase | WritableCopy"  # where it reads
+    source: "Database | WritableCopy"  # where it reads
     seed: int = 0  # of the rows that are drawn
 
 # %% ../../nbs/play/05_acts.ipynb #f9a2c177
@@ -245,9 +245,7 @@ def _clarify(scene: Scene, question: str) -> Said:
 
 # %% ../../nbs/play/05_acts.ipynb #f9262e6e
 def _search(scene: Scene, words: str) -> Said:
-    is_brief = hasattr(scene.source, "search")  # a writable copy has the same names, and no search
-    finder: Any = scene.source if is_brief else scene.board.database
-    found = finder.search(words)
+    found = scene.board.database.search(words)
     facts = TurnFacts(tables=[table.name.lower() for table in found.tables])
     passages = [passage.text for passage in found.passages]
     return Said(found.text, facts, found.tables, passages=passages)

@@ -20,9 +20,10 @@ from functools import partial
 from tempfile import NamedTemporaryFile
 from typing import Any
 
+from ..database.workers import Workers
+
 from .. import __version__
 from ..database.guards import Limits
-from ..database.workers import Workers
 from ..models import SQLObservation, SQLState, action_model
 from ..play.acts import allowed_actions
 from ..play.episode import Episode

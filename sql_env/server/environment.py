@@ -17,8 +17,9 @@ from inspect import signature
 from typing import Any
 from uuid import uuid4
 
-from .. import __version__
 from ..database.workers import Errand
+
+from .. import __version__
 from ..models import SQLAction, SQLObservation, SQLState
 from ..play.board import escape_markup
 from ..play.episode import Episode, EpisodeEnv, Observation

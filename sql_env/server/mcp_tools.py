@@ -39,6 +39,7 @@ if not hasattr(Server, "list_tools"):  # as in mcp 2, which verifiers brings
     )
 
 from ..database.workers import Workers
+
 from ..evaluation.harness import describe_env
 from ..evaluation.logs import EpisodeLog, run_details
 from ..evaluation.rows import Trajectory

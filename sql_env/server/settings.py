@@ -29,6 +29,7 @@ from ..sources import SOURCE_NAMES
 
 if TYPE_CHECKING:  # the help of the command reads the settings, and loads no database
     from sql_env.database.workers import Workers
+
     from sql_env.questions.question_set import QuestionSet
 
 # %% ../../nbs/server/02_settings.ipynb #fb3729a1
