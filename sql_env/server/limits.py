@@ -154,9 +154,10 @@ def read_message(
         raise ValueError(f"Invalid JSON: it has more than {MAX_PARTS} parts.")
     try:
         content = json.loads(text)
-        json.dumps(
-            content, allow_nan=False, ensure_ascii=False
-        ).encode()  # no NaN, no half of a surrogate pair
+        json.dumps(content, allow_nan=False, ensure_ascii=False).encode()
+    except UnicodeError:
+        text = "The text holds half of a surrogate pair, or bytes that are no UTF-8."
+        raise ValueError(text) from None
     except (RecursionError, ValueError) as e:
         raise ValueError(f"Invalid JSON: {e or 'it is nested too deeply'}") from None
     data = content.get("data", content) if isinstance(content, dict) else None
