@@ -24,6 +24,7 @@ from .questions.question_set import Question
 with needs_extra("server"):
     from openenv.core.client_types import StepResult
     from openenv.core.env_client import EnvClient
+    from openenv.core.utils import convert_to_ws_url
     from websockets.exceptions import ConnectionClosed
     from websockets.protocol import State
 
@@ -110,12 +111,11 @@ def _request_json(url: str, headers: Mapping[str, str] | None, data: dict | None
 
 # %% ../nbs/03_client.ipynb #fbe83d79
 def list_questions(
-    base_url: str,  # of the server, http or ws
+    base_url: str,  # of the server, as `SQLEnv` takes it
     headers: Mapping[str, str] | None = None,  # such as a bearer token
 ) -> list[Question]:
     "The questions of a server in its order, without gold."
-    if base_url.startswith("ws"):
-        base_url = base_url.replace("ws", "http", 1)
+    base_url = convert_to_ws_url(base_url).replace("ws", "http", 1)
     name = _request_json(f"{base_url}/list_environments", headers)[0]
     tasks = []
     for split in _request_json(f"{base_url}/{name}/splits", headers):

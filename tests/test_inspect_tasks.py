@@ -30,8 +30,9 @@ def play(task, model, folder, **options):
 
 
 def rates(log):
-    "Each rate and its standard error."
-    return {s.name: (s.metrics["accuracy"].value, s.metrics["stderr"].value) for s in log.results.scores}
+    "Each rate and its standard error, 'nan' if there is none."
+    values = ((s.name, s.metrics["accuracy"].value, s.metrics["stderr"].value) for s in log.results.scores)
+    return {name: (rate, error if error == error else "nan") for name, rate, error in values}
 
 
 def mock(say):
@@ -76,13 +77,13 @@ def right(golds):
 
 def test_an_oracle_gets_everything_right_and_its_log_can_be_scored_again(questions, golds, tmp_path):
     log = play(question_task(questions), right(golds), tmp_path)
-    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, 0.0))
+    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, "nan"))
     sample = read_eval_log(log.location).samples[0]
     assert {"database", "difficulty", "gold_sql"} <= sample.metadata.keys()
     assert sample.store["sql_env_outcome"]["steps"] == 2
     assert [m.role for m in sample.messages] == "system user assistant tool assistant tool".split()
     log = play(question_task(questions[:2]), right(golds), tmp_path, message_limit=5)
-    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, 0.0))
+    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, "nan"))
     sample = read_eval_log(log.location).samples[0]
     assert sample.limit.type == "message"
     assert [m.role for m in sample.messages] == "system user assistant tool assistant".split()
@@ -129,6 +130,25 @@ def test_standard_errors_are_clustered_by_database(questions, golds, tmp_path):
     assert error == pytest.approx(clustered, rel=1e-6) or error == pytest.approx(
         clustered * (g / (g - 1)) ** 0.5, rel=1e-6
     )
+
+
+def test_on_one_database_the_standard_error_is_by_gold_query_and_of_one_there_is_none(tmp_path):
+    "Six questions on one database, each second wrong: 0.000 was printed beside 50 %."
+    one = load("bundled").filter(database_name="vet_clinic")[:6]
+    golds = {q.question_text: q.gold_sql for q in one}
+    wrong = {q.question_text for q in one[::2]}
+
+    def say(messages):
+        if messages[-1].role == "user":
+            return "query", {"sql": asked(messages[-1].text, golds)}
+        return "answer", {"value": "no such value" if any(t in messages[1].text for t in wrong) else "@last"}
+
+    rate, error = rates(play(question_task(one), mock(say), tmp_path))["correct"]
+    assert rate == 0.5 and error == pytest.approx((0.25 / 5) ** 0.5)
+    log = play(question_task(one[:1]), mock(say), tmp_path)
+    assert rates(log)["correct"] == (0, "nan"), "one question alone says nothing of others"
+    again = inspect_ai.score(read_eval_log(log.location), [correct_scorer()], action="overwrite")
+    assert rates(again)["correct"] == (0, "nan")
 
 
 def test_an_episode_without_an_answer_is_wrong_and_the_budget_ends_it(questions, tmp_path):
@@ -182,7 +202,7 @@ def test_a_sample_goes_on_from_the_session_in_its_store(questions, golds, tmp_pa
     task = question_task(some)
     task.setup = from_log(start_episode(some))
     log = play(task, right(golds), tmp_path / "again")
-    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, 0.0))
+    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, "nan"))
     sample = read_eval_log(log.location).samples[0]
     assert [m.role for m in sample.messages] == "system user assistant tool assistant tool".split()
     assert sample.store["sql_env_outcome"]["steps"] == 2

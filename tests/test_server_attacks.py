@@ -18,6 +18,9 @@ import pytest
 import websockets
 from mcp_words import BOTH, OPENING
 from serving import Server, Session, ask, load_benchmark, quantile
+from test_server_package import dockerfile
+
+from sql_env.paths import BUNDLED
 
 pytestmark = pytest.mark.slow  # each starts a server
 
@@ -222,20 +225,32 @@ def test_pages_about_the_requests_load_nothing_and_the_page_has_no_frames(shared
     assert {"frame-src 'none'", "frame-ancestors 'self'", "object-src 'none'"} <= set(policy.split("; "))
 
 
-def test_an_address_that_is_only_claimed_is_not_believed():
-    "Eight sessions under made-up addresses are those of one client; a proxy that is named is believed."
+def test_an_address_that_is_only_claimed_is_not_believed(root):
+    """Eight sessions under made-up addresses are those of one client; a proxy that is named is believed, and so is that
+    of a Space, where the image runs: of what a client says there before its own address, nothing is."""
 
-    async def main(server):
-        claimed = [{"X-Forwarded-For": f"203.0.113.{i}"} for i in range(8)]
+    async def main(server, said):
+        claimed = [{"X-Forwarded-For": said.format(i)} for i in range(8)]
         opened = [await Session.open(server.ws, additional_headers=headers) for headers in claimed]
         granted = sum([await begins(session) for session in opened])
         for session in opened:
             session.ws.transport.abort()
         return granted
 
-    for named, granted in (({}, 2), (dict(FORWARDED_ALLOW_IPS="127.0.0.1"), 8)):
-        with Server(SQL_ENV_SHARE="2", **named) as s:
-            assert asyncio.run(main(s)) == granted
+    image = dockerfile(root)
+    ours = dict(PATH=os.environ["PATH"], SQL_ENV_PATH=str(BUNDLED), ENABLE_WEB_INTERFACE="false", SQL_ENV_SHARE="2")
+    image["env"] |= ours | dict(command=[sys.executable, *image["cmd"][1:]])
+    del image["env"]["PORT"]
+    in_space = image["env"] | dict(SPACE_HOST="me-sql-env.hf.space")
+    for named, said in (
+        (dict(SQL_ENV_SHARE="2"), {"203.0.113.{}": 2}),
+        (dict(SQL_ENV_SHARE="2", FORWARDED_ALLOW_IPS="127.0.0.1"), {"203.0.113.{}": 8}),
+        (image["env"], {"203.0.113.{}": 2}),
+        (in_space, {"203.0.113.{}, 10.16.3.80": 8, "203.0.113.{}, 198.51.100.7": 2}),
+        (in_space | dict(FORWARDED_ALLOW_IPS="192.0.2.1"), {"203.0.113.{}": 2}),
+    ):
+        with Server(**named) as s:
+            assert {claim: asyncio.run(main(s, claim)) for claim in said} == said, named
 
 
 def test_a_server_on_all_addresses_answers_to_numbers_only():

@@ -14,7 +14,7 @@ from conftest import run
 from serving import Server, Session, ask, benchmark
 
 from sql_env import EpisodeEnv, OraclePolicy, RandomPolicy, SQLAction, evaluate
-from sql_env.client import SessionLostError, SQLEnv
+from sql_env.client import SessionLostError, SQLEnv, list_questions
 from sql_env.grading.answers import format_rows
 from sql_env.paths import BUNDLED
 from sql_env.questions.question_set import save_question_set
@@ -30,6 +30,14 @@ def server():
 
 def http(server, path, data=None):
     return ask(server.port, path, "GET" if data is None else "POST", data, **{"Content-Type": "application/json"})[:2]
+
+
+def test_questions_are_listed_under_every_address_that_a_client_takes(server, questions):
+    named = (f"{server.http}/", f"localhost:{server.port}", f"ws://127.0.0.1:{server.port}/")
+    for address in named:
+        with SQLEnv(address).sync() as client:
+            client.reset()
+        assert len(list_questions(address)) == len(questions), address
 
 
 def query(sql="SELECT 1"):

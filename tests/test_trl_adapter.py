@@ -129,6 +129,10 @@ def test_after_the_end_every_tool_says_so_late_calls_cost_a_share_and_reset_wipe
     with pytest.raises(adapter.ToolError, match="Call reset first"):
         new.query("SELECT 1")
     assert new.get_reward() == 0
+    unpaid, remote = started(pays=False), SQLEnvTRLRemote("http://localhost:8000", pays=False)
+    play_tools(unpaid, CALLS)
+    assert unpaid.get_reward() is None is remote.get_reward() and unpaid.correct
+    assert sql_env_reward_func([unpaid]) == [before[0]], "the reward function pays where it is asked for"
     env = started()
     seen = play_tools(env, CALLS)
     play_tools(env, CALLS[:3])
@@ -161,6 +165,13 @@ def test_a_row_chooses_question_and_sample_and_settings_reach_the_episode():
             SQLEnvTRL(bundled(), **bad)
     with pytest.raises(ValueError, match="no questions"):
         SQLEnvTRL(bundled().filter(question_id="none"))
+    with pytest.raises(ValueError, match="reward_funcs, with pays=False"):
+        SQLEnvTRL(bundled(), reward=lambda episode: 1.0)
+    for no_set in ("mydata", list(bundled()[:2])):
+        with pytest.raises(TypeError, match=r"not a (str|list): load\('folder'.*with_questions"):
+            SQLEnvTRL(no_set, group=2)
+    with pytest.raises(KeyError, match="no question 'vet_clinic-02'.*eval_dataset"):
+        SQLEnvTRL(bundled().split("train").filter(database_name="craft_brewery")).reset(**ROW)
     with patch("sql_env.integrations.trl.EpisodeEnv", wraps=EpisodeEnv) as made:
         SQLEnvTRL(bundled(), verify="robust", schema_level="full", budget=7)
     assert made.call_args.kwargs == dict(reward="partial", verify="robust", schema_level="full", budget=7)
@@ -303,8 +314,16 @@ def test_environments_of_a_set_give_each_question_to_a_whole_group(monkeypatch):
     some[0].reset(prompt=[])  # a run that is given up in the middle of a group
     some.clear()
     assert asked([make() for _ in range(4)], 1) == took[:4], "the order is forgotten with its run"
-    monkeypatch.setenv("RANK", "1")
-    assert asked([SQLEnvTRL(questions.filter(), group=4)], 1) != took[:1]
+    orders = {}
+    for rank in "01":
+        monkeypatch.setenv("RANK", rank)
+        for seed in (None, 0, 1):
+            again, other = (asked([partial(make, seed=seed)() for _ in range(4)], n) for _ in range(2))
+            assert again == other and again[::4] == again[1::4] == again[2::4] == again[3::4], "groups are whole"
+            orders[rank, seed] = tuple(again)
+    assert orders["0", None] == tuple(took[: 4 * n]) and len(set(orders.values())) == 6
+    with pytest.raises(ValueError, match="seed .* give group"):
+        SQLEnvTRL(questions, seed=1)
     with pytest.raises(ValueError, match="a group has at least one"):
         SQLEnvTRL(questions, group=0)
     with pytest.raises(ValueError, match="name the questions"):
@@ -462,6 +481,17 @@ def test_the_reward_function_alone_pays(tiny, tmp_path):
     log = next(h for h in trainer.state.log_history if "reward" in h)
     assert log["reward"] == pytest.approx(log["rewards/sql_env_reward_func/mean"]) and 0.2 < log["reward"] < 0.4
     assert log["sql_env/correct"] == log["sql_env/late_calls"] == 0.25 == log["sql_env/answered"] / 2
+
+
+@pytest.mark.slow
+def test_a_reward_of_ones_own_is_the_only_one(tiny, tmp_path):
+    kit, tok = tiny
+    made, paid = partial(SQLEnvTRL, bundled(), pays=False), dict(reward_funcs=lambda environments, **_: [0.25, 0, 0, 0])
+    trainer = kit.grpo(tok, kit.make_model(tok), [ROW], made, tmp_path, steps=1, **paid)
+    with patch.object(trainer.model, "generate", kit.Scripted(tok, SCRIPT)):
+        trainer.train()
+    log = next(h for h in trainer.state.log_history if "reward" in h)
+    assert log["reward"] == 0.0625
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ __all__ = ['correct_scorer', 'robust_scorer', 'grounded_scorer', 'question_match
 import json
 from collections.abc import Callable
 from functools import partial
+from math import nan
 from typing import Any, Unpack
 
 from ..play.acts import OPTIONS, Settings
@@ -35,7 +36,18 @@ with needs_extra("inspect"):
         ChatMessageUser,
         execute_tools,
     )
-    from inspect_ai.scorer import Metric, Score, Scorer, Target, accuracy, mean, scorer, stderr
+    from inspect_ai.scorer import (
+        Metric,
+        SampleScore,
+        Score,
+        Scorer,
+        Target,
+        accuracy,
+        mean,
+        metric,
+        scorer,
+        stderr,
+    )
     from inspect_ai.solver import Generate, Solver, TaskState, solver
     from inspect_ai.tool import Tool, ToolCall, ToolDef, ToolError, ToolParams
 
@@ -174,6 +186,18 @@ def tool_loop() -> Solver:
 
     return solve
 
+# %% ../../nbs/integrations/02_inspect_ai.ipynb #16bad459
+@metric(name="stderr")
+def _clustered_stderr() -> Metric:
+    "Standard error by database; by gold query where databases don't differ, nan where queries don't either."
+    clustered: list[Any] = [stderr(cluster=key) for key in ("database", "gold_sql")]
+
+    def measure(scores: list[SampleScore]) -> float:
+        errors = (error(scores) for error in clustered)
+        return next((error for error in errors if error > 1e-9), nan)  # below is rounding
+
+    return measure
+
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #8ff254b1
 def _outcome_score(
     state: TaskState,
@@ -188,10 +212,10 @@ def _outcome_score(
     return Score(value=+verdict, answer=answer, explanation=reason)
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #b5dbea20
-def _verdict_scorer(name: str, metric: Metric) -> Callable[[], Scorer]:
+def _verdict_scorer(name: str, rate: Metric) -> Callable[[], Scorer]:
     "The scorer of a verdict."
 
-    @scorer(metrics=[metric, stderr(cluster="database")], name=name)
+    @scorer(metrics=[rate, _clustered_stderr()], name=name)
     def make() -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:
             return _outcome_score(state, name)

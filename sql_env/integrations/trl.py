@@ -47,26 +47,29 @@ _SHARED: WeakValueDictionary[tuple, "_QuestionOrder"] = WeakValueDictionary()
 class _QuestionOrder:
     "Ids of questions for a trainer without a dataset, each for one whole group; without end."
 
-    def __init__(self, questions: QuestionSet, group: int):
-        self.questions, self.group, self.given = questions, group, 0
+    def __init__(self, questions: QuestionSet, group: int, seed: int | None = None):
+        self.questions, self.group, self.seed, self.given = questions, group, seed, 0
         self.order: list[str] = []
 
     @classmethod
-    def shared(cls, questions: QuestionSet, group: int) -> "_QuestionOrder":
+    def shared(
+        cls, questions: QuestionSet, group: int, seed: int | None = None
+    ) -> "_QuestionOrder":
         "The order of all environments that live now with these questions; raises `ValueError`."
         if group < 1 or not len(questions):
             raise ValueError("a group has at least one rollout, and there must be a question")
-        key = (id(questions), group)
+        key = (id(questions), group, seed)
         found = _SHARED.get(key)
         if found is None:
-            found = _SHARED[key] = cls(questions, group)
+            found = _SHARED[key] = cls(questions, group, seed)
         return found
 
     def next_id(self) -> str:
         turn, place = divmod(self.given // self.group, len(self.questions))
         if self.given % (self.group * len(self.questions)) == 0:
             self.order = [q.question_id for q in self.questions]
-            Random(f"{environ.get('RANK', 0)} {turn}").shuffle(self.order)
+            drawn = f"{environ.get('RANK', 0)} {turn}"
+            Random(drawn if self.seed is None else f"{self.seed} {drawn}").shuffle(self.order)
         self.given += 1
         return self.order[place]
 
@@ -112,28 +115,41 @@ class SQLEnvTRL:
         max_chars: int = MAX_TOOL_RESULT_CHARS,  # of one tool result
         late_call_penalty: float = 0.0,  # share of the reward lost by calls after the end
         group: int | None = None,  # rollouts of a question, where no dataset names one
+        seed: int | None = None,  # of the order in which groups get the questions
+        pays: bool = True,  # by `get_reward`; False if only the trainer's `reward_funcs` shall pay
         **settings: Unpack[Settings],  # of play; the reward is `partial` if none is given
     ):
         if group is not None and questions is None:
             raise ValueError("name the questions that the rollouts of a group share")
+        if group is None and seed is not None:
+            raise ValueError(
+                "seed orders the questions of groups: give group too, or give the trainer the seed, "
+                "which orders the rows of its dataset"
+            )
+        if callable(settings.get("reward")):
+            raise ValueError(
+                "reward is a name or a RewardConfig; "
+                "give your own function to the trainer as reward_funcs, with pays=False here"
+            )
         questions = load("bundled") if questions is None else questions
         env = EpisodeEnv(questions, **(dict(reward="partial") | settings))
         env.reset(index=0)  # a wrong setting shows here, not in the first batch
-        order = None if group is None else _QuestionOrder.shared(questions, group)
-        self._set_up(env, max_chars, late_call_penalty, order)
+        order = None if group is None else _QuestionOrder.shared(questions, group, seed)
+        self._set_up(env, max_chars, late_call_penalty, pays, order)
 
     def _set_up(
         self,
         env: Any,
         max_chars: int,
         late_call_penalty: float,
+        pays: bool,
         order: _QuestionOrder | None = None,
     ) -> None:
         "Begin as an environment without a rollout."
         if not 0 <= late_call_penalty <= 1:
             raise ValueError("late_call_penalty is a share of the reward, 0 to 1")
         self.session, self.late_call_penalty = Session(env, max_chars=max_chars), late_call_penalty
-        self._order = order
+        self._order, self._pays = order, pays
         self.error_kinds: list[str] = []  # of refused actions
         self.paid = False  # a reward function has asked for the reward already
 
@@ -157,14 +173,19 @@ class SQLEnvTRL:
         arguments = {"question_id": order.next_id()} if order else _reset_arguments(row)
         self.session.close()
         self.error_kinds, self.paid = [], False
-        messages = self.session.begin(**arguments)
+        try:
+            messages = self.session.begin(**arguments)
+        except KeyError as e:
+            raise KeyError(
+                f"{e.args[0]}; the environment needs the questions of all rows, those of eval_dataset too"
+            ) from e
         if order:  # the prompt is empty: all that a model reads first is said here
             return "\n\n".join(message["content"] for message in messages)
         return initial_view(self.session.observation, row.get("prompt") or ())  # type: ignore[arg-type]
 
     def get_reward(self) -> float | None:
-        "Reward of the whole rollout; None if a reward function was paid for it, or connection or environment failed."
-        return None if self.paid else self._reward()
+        "Reward of the whole rollout; None if reward functions pay, or connection or environment failed."
+        return self._reward() if self._pays and not self.paid else None
 
     def _reward(self) -> float | None:
         "The rewards of all turns, less the penalty for late calls; None if the environment failed."
@@ -362,11 +383,12 @@ class SQLEnvTRLRemote(SQLEnvTRL):
         max_chars: int = MAX_TOOL_RESULT_CHARS,  # of one tool result
         late_call_penalty: float = 0.0,  # share of the reward lost by calls after the end
         *,
+        pays: bool = True,  # by `get_reward`; False if only the trainer's `reward_funcs` shall pay
         actions: Iterable[str] = ACTIONS,  # what the server allows, see its `SQL_ENV_ACTIONS`
         **options: Any,  # of `sql_env.client.SQLEnv`
     ):
         self._env = _RemoteEnv(base_url, options, actions)
-        self._set_up(self._env, max_chars, late_call_penalty)
+        self._set_up(self._env, max_chars, late_call_penalty, pays)
 
     @property
     def correct(self) -> None:

@@ -524,6 +524,11 @@ class EpisodeEnv:
         limits: Limits | None = None,  # what one statement may use; those of the questions if None
         **settings: Unpack[Settings],  # reward, budget, schema_level, verify, actions
     ):
+        if not isinstance(questions, QuestionSet):
+            raise TypeError(
+                f"the questions must be a QuestionSet, not a {type(questions).__name__}: load('folder', path) makes "
+                "one, and with_questions(some) of a set one with some of them"
+            )
         if not len(questions):
             why = why_none(questions)
             raise ValueError(f"{questions.name}: there are no questions to play: {why}")

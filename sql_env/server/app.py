@@ -215,6 +215,9 @@ def create_app(
 
 # %% ../../nbs/server/08_app.ipynb #1aa7dda2
 _SWITCH_INTERVAL = 0.0005  # seconds that a thread may hold the interpreter while others wait
+_SPACE_PROXIES = (
+    "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,127.0.0.0/8"  # private networks, this machine
+)
 
 # %% ../../nbs/server/08_app.ipynb #5286ce31
 def serve(
@@ -228,6 +231,8 @@ def serve(
     gc.freeze()
     logging.getLogger("sql_env").setLevel(logging.INFO)
     logging.getLogger("sql_env").addHandler(logging.StreamHandler())
+    if os.environ.get("SPACE_HOST") and not os.environ.get("FORWARDED_ALLOW_IPS"):
+        options = dict(forwarded_allow_ips=_SPACE_PROXIES) | options
     limits = dict(
         ws_max_size=MAX_MESSAGE_BYTES, ws_per_message_deflate=False, timeout_graceful_shutdown=5
     )
