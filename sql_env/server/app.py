@@ -231,12 +231,15 @@ def serve(
     gc.freeze()
     logging.getLogger("sql_env").setLevel(logging.INFO)
     logging.getLogger("sql_env").addHandler(logging.StreamHandler())
-    if os.environ.get("SPACE_HOST") and not os.environ.get("FORWARDED_ALLOW_IPS"):
-        options = dict(forwarded_allow_ips=_SPACE_PROXIES) | options
+    proxies = os.environ.get("FORWARDED_ALLOW_IPS")
+    if not proxies:  # uvicorn would believe this machine
+        proxies = _SPACE_PROXIES if os.environ.get("SPACE_HOST") else ""
     limits = dict(
         ws_max_size=MAX_MESSAGE_BYTES, ws_per_message_deflate=False, timeout_graceful_shutdown=5
     )
-    about = dict(host=settings.host, port=settings.port, access_log=False)
+    about = dict(
+        host=settings.host, port=settings.port, access_log=False, forwarded_allow_ips=proxies
+    )
     uvicorn.run(app, **(limits | about | options))
 
 # %% ../../nbs/server/08_app.ipynb #c2caedad

@@ -12,6 +12,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from re import compile as pattern
@@ -273,8 +274,13 @@ class RequestGuard:
             await send({"type": "websocket.accept"})
             await send(_error("CAPACITY_REACHED", why))
             return await send({"type": "websocket.close", "code": 1013, "reason": why})
+
+        async def sent(message: Fields) -> None:
+            with suppress(OSError):  # the client is gone, as the application hears next
+                await send(message)
+
         try:
-            await self.app(scope, self._checked(receive, send), send)
+            await self.app(scope, self._checked(receive, sent), sent)
         finally:
             self.seats.give_back(address)
 

@@ -27,6 +27,7 @@ from .limits import Seats
 with needs_extra("server"):
     from fastmcp import FastMCP
     from fastmcp.server.dependencies import get_context, get_http_request
+    from fastmcp.server.middleware import Middleware
     from fastmcp.tools import Tool, ToolResult
     from mcp.types import ToolAnnotations
 
@@ -95,11 +96,15 @@ class _Player:
         self.seats, self.address, self.clock = seats, address, clock
         self.has_seat = self.was_idle = False
         self.last_used, self.lock = clock(), RLock()
+        self.names = ["start", *(tool["function"]["name"] for tool in self.session.tools)]
 
     def call(self, name: str, arguments: Fields) -> str:
         "What the agent reads; raises `ToolError` with what it reads instead."
         with self.lock:
             self.last_used = self.clock()
+            if name not in self.names:
+                known = ", ".join(sorted(self.names))
+                raise ToolError(f"There is no tool {name[:40]!r}; call one of {known}.")
             if name == "start":
                 return self._start(_start_options(arguments))
             if not self.has_seat:
@@ -122,28 +127,29 @@ class _Player:
                         raise
                     text = error_result_text(str(e))
             if self.session.done:
+                self.env.log_result(self.session.episode)
                 self.leave()
                 if self.env.reveal != "none":
                     text = f"{text}\n{_verdict_text(self.session)}"
             return text
 
     def _start(self, options: Fields) -> str:
-        if not self.has_seat:
+        if is_new := not self.has_seat:
             if why := self.seats.take(self.address):
                 raise ToolError(f"{why} Call start again later.")
             self.has_seat, self.was_idle = True, False
         try:
             system, question = self.session.begin(**options)
         except LookupError as e:
-            self.leave()
+            if is_new:
+                self.leave()
             raise ToolError(f"{str(e.args[0]).rstrip('.')}.") from None
         return f"{question['content']}\n\n{system['content']}"
 
     def leave(self) -> None:
-        "Give the seat back, and write down how the episode went."
+        "Give the seat back."
         if self.has_seat:
             self.has_seat = False
-            self.env.log_result(self.session.episode)
             self.seats.give_back(self.address)
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #3e74c7f7
@@ -159,16 +165,18 @@ class Players:
     ):
         self.make, self.seats, self.idle, self.clock = make, seats or Seats(1), idle, clock
         self._players: WeakKeyDictionary[Any, _Player] = WeakKeyDictionary()  # by MCP session
+        self._lock = RLock()
         self.seats.reclaimers.append(self.end_idle)
 
     def call(
         self, client: Any, name: str, arguments: Fields, address: str = ""
     ) -> tuple[str, bool]:
         "What the agent reads, and whether it is an error; never raises."
-        player = self._players.get(client)
-        if player is None:
-            player = self._players[client] = _Player(self.make(), self.seats, address, self.clock)
-            finalize(client, player.leave)
+        with self._lock:
+            if (player := self._players.get(client)) is None:
+                player = _Player(self.make(), self.seats, address, self.clock)
+                self._players[client] = player
+                finalize(client, player.leave)
         try:
             return player.call(name, arguments), False
         except ToolError as e:
@@ -192,19 +200,24 @@ class Players:
                 player.lock.release()
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #fc521651
-class _EpisodeTool(Tool):
-    "A tool whose calls go to the player of a session."
+class _Calls(Middleware):
+    "Sends all calls to the player of their session, in their order, also those of tools that do not exist."
 
-    players: Any
+    def __init__(self, players: Players):
+        self.players = players
+        self.locks: WeakKeyDictionary[Any, asyncio.Lock] = WeakKeyDictionary()  # by session
 
-    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+    async def on_call_tool(self, context: Any, call_next: Any) -> ToolResult:
         "Carry out a call."
         try:
             client = get_http_request().client
         except RuntimeError:  # over stdio
             client = None
-        about = get_context().session, self.name, arguments, client.host if client else ""
-        text, is_error = await asyncio.to_thread(self.players.call, *about)
+        called = context.message.name, context.message.arguments or {}
+        session = get_context().session
+        about = session, *called, client.host if client else ""
+        async with self.locks.setdefault(session, asyncio.Lock()):
+            text, is_error = await asyncio.to_thread(self.players.call, *about)
         return ToolResult(text, is_error=is_error)
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #f70e2f5c
@@ -220,6 +233,6 @@ def make_mcp_server(
         hints = ToolAnnotations(
             readOnlyHint=schema["name"] in reading, destructiveHint=False, openWorldHint=False
         )
-        tools.append(_EpisodeTool(**known, annotations=hints, players=players))
+        tools.append(Tool(**known, annotations=hints))
     words = "Answer questions about databases that you can't see. Call start first, then the other tools."
-    return FastMCP("sql_env", instructions=words, tools=tools)
+    return FastMCP("sql_env", instructions=words, tools=tools, middleware=[_Calls(players)])
