@@ -190,23 +190,6 @@ def skyrl(questions: QuestionSet) -> Player:
     return play
 
 
-@adapter("Gymnasium", "integrations.gymnasium", packages=("gymnasium",))
-def gym(questions: QuestionSet) -> Player:
-    from sql_env.integrations.gymnasium import GymEnv
-
-    env = GymEnv(questions)
-
-    def play(question_id: str, actions: Actions) -> bool:
-        env.reset(options=dict(question_id=question_id))
-        info = {}
-        for kind, argument in actions:
-            action = dict(action_type=env.actions.index(kind), argument=argument)
-            info = env.step(action)[-1]
-        return info["correct"]
-
-    return play
-
-
 @adapter("verifiers", "integrations.verifiers", packages=("verifiers", "uv"))
 def verifiers(questions: QuestionSet) -> Player:
     "What the package does for a rollout: state, tools and verdict, without the processes of verifiers."

@@ -17,7 +17,7 @@ from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.evaluation.results import EvaluationResult, summary
 from sql_env.play.acts import Action
 from sql_env.play.episode import EpisodeEnv
-from sql_env.policies import ForgetfulOracle, GreedyPolicy, OraclePolicy
+from sql_env.policies import GreedyPolicy, OraclePolicy
 from sql_env.policies.baselines import HACKS, most_frequent_answer, question_start
 from sql_env.worlds import ConversationWorld, worlds
 from sql_env.worlds.world import world_set
@@ -69,6 +69,12 @@ def measure(level: int, n: int, folder: str) -> dict:
     def play(policy, robust=False):
         return evaluate(env, policy, progress=False, robust=robust)
 
+    forgets = [
+        q.with_fields(
+            follow_ups=tuple(f.with_fields(gold_sql=bare[f.question_id]) for f in q.follow_ups)
+        )
+        for q in questions
+    ]
     gold = play(oracle, robust=True)
     hacks = [*HACKS, most_frequent_answer(questions)]
     counted = next(hack for hack in HACKS if hack.name == "row count")
@@ -83,7 +89,7 @@ def measure(level: int, n: int, folder: str) -> dict:
         lengths=dict(sorted(Counter(len(q.conversation) for q in questions).items())),
         edits=dict(asked.most_common()),
         oracle=numbers(gold) | dict(robust=round(100 * gold.robust_rate, 2)),
-        forgetful_oracle=numbers(play(ForgetfulOracle(questions, bare))),
+        forgetful_oracle=numbers(play(OraclePolicy(forgets))),
         greedy=numbers(play(GreedyPolicy())),
         oracle_then_repeats={back: numbers(play(Repeats(oracle, back))) for back in (1, 2)},
         floor=round(100 * floor, 2),

@@ -26,9 +26,6 @@ from pathlib import Path; import duckdb, huggingface_hub, openpyxl
 duckdb.sql("COPY (SELECT 1 AS a) TO 'a.parquet'")
 from sql_env.sources.tables import import_files
 assert import_files(["a.parquet"], "a.sqlite")""",
-    gym="""
-import gymnasium
-env = gymnasium.make("sql_env.integrations.gymnasium:sql_env/Bundled-v0", split="test"); env.reset()""",
     inspect="from sql_env.integrations.inspect_ai import bundled_task; assert bundled_task(split='test').dataset",
     mcp="from sql_env.server.mcp_tools import make_mcp_server",
     openai="from openai import OpenAI",

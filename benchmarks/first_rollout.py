@@ -102,14 +102,6 @@ for name, arguments in (("query", dict(sql=gold.gold_sql)), ("answer", dict(valu
     call = json.dumps(dict(name=name, arguments=arguments))
     reward = env.step(f"<tool_call>\\n{call}\\n</tool_call>")["reward"]
 """,
-    Gymnasium="""
-import gymnasium
-env = eval(line)
-_, info = env.reset(options=dict(index=0))
-verbs, gold = env.unwrapped.actions, questions.get(info["question_id"])
-env.step(dict(action_type=verbs.index("QUERY"), argument=gold.gold_sql))
-reward = env.step(dict(action_type=verbs.index("ANSWER"), argument="@last"))[1]
-""",
 )
 MORE = dict(Inspect="inspect,openai")  # its line names a model of that interface
 

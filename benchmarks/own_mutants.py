@@ -211,6 +211,29 @@ def spread(tests: set[str]) -> list[str]:
     return [f[i] for i in range(deep) for f in files if i < len(f)][:MOST_TESTS]
 
 
+def tests_failed(tests: list[str], root: Path, env: dict, seconds: int) -> tuple[str, str]:
+    "killed, survived or timeout, and the first test that failed, of tests that run in `root` for so long each."
+    command = [Path(sys.executable).with_name("pytest"), "-x", "-q", "-p", "no:cacheprovider"]
+    try:
+        done = subprocess.run(
+            [*command, *tests],
+            cwd=root,
+            env=env,
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1)),
+            timeout=15 * seconds,
+        )
+    except subprocess.TimeoutExpired:
+        return "timeout", ""
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        return "timeout", ""
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
+    if done.returncode in (0, 5):
+        return "survived", ""
+    return ("killed", failed[1]) if failed else ("killed", done.stdout[-200:])
+
+
 def outcome(mutant: dict) -> tuple[str, str]:
     "killed, survived, timeout, gone or not covered; and the test that failed."
     place = find(mutant)
@@ -223,26 +246,8 @@ def outcome(mutant: dict) -> tuple[str, str]:
         shutil.copytree(ROOT / "sql_env", Path(folder, "sql_env"))
         source = (ROOT / path).read_text(encoding="utf-8")
         Path(folder, path).write_text(with_fault(source, node, mutant["after"]), encoding="utf-8")
-        command = [Path(sys.executable).with_name("pytest"), "-x", "-q", "-p", "no:cacheprovider"]
         env = os.environ | {"PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
-        try:
-            done = subprocess.run(
-                [*command, *mutant["tests"]],
-                cwd=ROOT,
-                env=env,
-                capture_output=True,
-                text=True,
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1)),
-                timeout=15 * SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            return "timeout", ""
-    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-        return "timeout", ""
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
-    if done.returncode in (0, 5):
-        return "survived", ""
-    return ("killed", failed[1]) if failed else ("killed", done.stdout[-200:])
+        return tests_failed(mutant["tests"], ROOT, env, SECONDS)
 
 
 def run(mutants: list[dict], workers: int) -> list[dict]:

@@ -41,7 +41,7 @@ from verdicts import (
 
 from sql_env.database.guards import QueryError
 from sql_env.evaluation.results import rate_interval
-from sql_env.grading.variants.contents import Comparison, Contents
+from sql_env.proofs.contents import Comparison, Contents
 from sql_env.proofs.decision import kept_by, prove
 from sql_env.proofs.facts import Schema, all_assumptions, read_facts
 from sql_env.sources.loading import load

@@ -9,6 +9,7 @@ KaggleDBQA from ../shared/bird and ../shared/kaggledbqa.
 import argparse
 import json
 import os
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from sql_env.sources.loading import _findings_of, load
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"  # data that does not belong to the project
 FIGURES = Path(__file__).with_suffix(".json")
+sys.path.insert(0, str(ROOT / "examples" / "kaggledbqa"))  # whose entry point is that source
 AUDITS = ROOT / "sql_env" / "bundled" / "audits.json"
 SPIDER = os.environ.get("SQL_ENV_SPIDER") or SHARED / "spider"
 SETS = {

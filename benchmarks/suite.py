@@ -1,8 +1,8 @@
 """The table of a suite, from the logs of its runs: `python benchmarks/suite.py LOGS [--out benchmarks/suite.json]`.
 
 The floor and the ceiling: `sql_env evaluate --suite v1 --policy random --policy oracle --no-floor --log LOGS`. Any
-other policy takes the same command, `--model` or `--policy FOLDER`, with the same folder. Whether a log says what its
-actions lead to shows `sql_env verify-result`.
+other policy takes the same command, `--model` or `--policy FOLDER`, with the same folder. `sql_env rescore` judges its
+actions again.
 
 Small models on two cores play a sample of each part: `python benchmarks/suite.py LOGS --play MODEL --name NAME -n 20`,
 where MODEL is nano, a folder, or a GGUF file; an adapter's base is found by SQL_ENV_BASE_MODEL. Rows whose logs are not

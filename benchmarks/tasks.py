@@ -1,8 +1,8 @@
 """Tasks that change the database, judged: `python benchmarks/tasks.py [--json FILE]`.
 
 Who does what gold does, who does nothing, deletes all that may be deleted or writes back what is there; one-edit
-neighbours of gold, called wrong by contents of the tables that the verdict never saw; the same neighbours in twins of a
-task; and honest alternatives, written by hand. Seconds depend on the machine, all else does not.
+neighbours of gold, called wrong by contents of the tables that the verdict never saw; and honest alternatives, written
+by hand. Seconds depend on the machine, all else does not.
 """
 
 import argparse
@@ -135,33 +135,19 @@ def other_contents(world: ChangeWorld) -> list[Database]:
     return KNOWN[world.name]
 
 
-def wrong_writes(n: int, each: int) -> tuple[dict, dict]:
-    "Wrong neighbours that pass on one state and with replay; and whether twins agree with the rule's verdict."
-    counts, twin, families = Counter[str](), Counter[str](), Counter[str]()
+def wrong_writes(n: int, each: int) -> dict:
+    "Wrong neighbours that pass on one state and with replay."
+    counts, families = Counter[str](), Counter[str]()
     for world, q in generated(n):
         if not q.states_rule or not q.gold_statements:
             continue
         counts["tasks"] += 1
-        twins = [(t.questions[0], t.database) for t in islice(world.twins(q.question_id), 5)]
         edits = neighbours(q)
         edits = edits[:: max(1, len(edits) // each)][:each]
-        by_twin = [dict(neighbours(t)) for t, _ in twins]
         for key, statements in [(None, list(q.gold_statements)), *edits]:
             changes = changed(world.database, q, statements)
             state = changes is not None and bool(judge_changes(q, world.database, changes))
             rule = state and bool(judge_replay(q, world.database, [";\n".join(statements)]))
-            twin_right = state
-            for (t, database), theirs in zip(twins, by_twin):
-                alike = list(t.gold_statements) if key is None else theirs.get(key)
-                if not twin_right or alike is None:
-                    continue
-                did = changed(database, t, alike)
-                twin_right = did is not None and bool(judge_changes(t, database, did))
-            twin["judged"] += 1
-            twin["agree"] += twin_right == rule
-            twin[
-                f"rule {'right' if rule else 'wrong'}, twins {'right' if twin_right else 'wrong'}"
-            ] += 1
             if key is None:
                 counts["gold"] += 1
                 counts["gold accepted"] += rule
@@ -180,8 +166,7 @@ def wrong_writes(n: int, each: int) -> tuple[dict, dict]:
         f"{k} (%)": round(100 * counts[k] / wrong, 2)
         for k in ("pass on one state", "pass with replay")
     }
-    agree = {"agree (%)": round(100 * twin["agree"] / twin["judged"], 2)}
-    return dict(counts) | shares | {"passed with replay": dict(families)}, dict(twin) | agree
+    return dict(counts) | shares | {"passed with replay": dict(families)}
 
 
 def alternatives() -> dict:
@@ -223,7 +208,7 @@ def main() -> None:
     given = parser.parse_args()
     start = time.perf_counter()
     found = dict(agents=agents(given.tasks), alternatives=alternatives())
-    found["neighbours"], found["twins"] = wrong_writes(given.rules, given.each)
+    found["neighbours"] = wrong_writes(given.rules, given.each)
     found["seconds"] = round(time.perf_counter() - start)
     command = "python benchmarks/tasks.py --json benchmarks/tasks.json"
     text = json.dumps(dict(command=command) | found, indent=2)

@@ -16,7 +16,6 @@ from sql_env.grading.changes import judge_changes
 from sql_env.questions.gold import GoldRunner, judge_task
 from sql_env.questions.question_set import (
     QUARANTINE_FLAGS,
-    Clarification,
     Question,
     find_split_leaks,
     question_to_json,
@@ -84,53 +83,22 @@ def build_tasks(source: Path, out: Path, faults: list[str]) -> list[Question]:
     return tasks
 
 
-def build_policies(source: Path, out: Path, faults: list[str]) -> list[Question]:
-    "The tasks under a policy of one source file; a careless deed that is as right as gold must need no policy."
-    name, module = source.stem, runpy.run_path(str(source))
-    database, tasks = Database(out / f"{name}.sqlite"), []
-    for i, given in enumerate(module.get("POLICIES", ()), 1):
-        reply = given.get("reply")
-        draft = Question(
-            question_id=f"{name}-p{i:02}",
-            question_text=f"{given['ask']}\n\nPolicy: {given['policy']}",
-            database_name=name,
-            gold_sql="",
-            split=module["SPLIT"],
-            gold_statements=tuple(given["gold"]),
-            writes=tuple(given["writes"].split()),
-            states_rule=given.get("rule", False),
-            invariants=tuple(given.get("keeps", ())),
-            policy=given["policy"],
-            hidden=tuple(given.get("hidden", "").split()),
-            ask_over=given.get("ask_over"),
-            clarifications=((Clarification("leave", reply),) if reply else ()),
-            answerable=bool(given["gold"]),
-        )
-        tasks.append(judge_task(draft, database))
-        passing = [] if given["careless"] == given["gold"] else [given["careless"]]
-        passing = mistakes_that_pass(draft, passing, database)
-        faults += [f"{draft.question_id}: the careless deed passes: {sql}" for sql in passing]
-    return tasks
-
-
 def main(out: Path = HERE.parent / "sql_env" / "bundled") -> None:
     out.mkdir(parents=True, exist_ok=True)
     questions = [q for source in SOURCES for q in build(source, out)]
     splits = {s: [q for q in questions if q.split == s] for s in ("train", "validation", "test")}
     faults: list[str] = []
     tasks = [task for source in SOURCES for task in build_tasks(source, out, faults)]
-    policies = [task for source in SOURCES for task in build_policies(source, out, faults)]
-    for q in (*questions, *tasks, *policies):
+    for q in (*questions, *tasks):
         if FATAL_FLAGS & set(q.flags):
             faults.append(f"{q.question_id}: {', '.join(q.flags)}")
     for kind, value in find_split_leaks(*splits.values()):
         faults.append(f"leak: {kind} {value}")
-    for name, chosen in (("questions", questions), ("tasks", tasks), ("policies", policies)):
+    for name, chosen in (("questions", questions), ("tasks", tasks)):
         lines = [question_to_json(q) + "\n" for q in chosen]
         (out / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
     for s, chosen in splits.items():
         print(f"{s:10} {len(chosen):4} {dict(Counter(q.difficulty for q in chosen))}")
-    print(f"policies   {len(policies):4}")
     print(f"tasks      {len(tasks):4} {dict(Counter(q.split for q in tasks))}")
     if faults:
         sys.exit("\n".join(faults))

@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -120,7 +121,7 @@ class DiskCache:
                 marks = ", ".join("?" * len(some))
                 sql = f"SELECT key, checksum, data FROM entries WHERE key IN ({marks})"
                 for key, checksum, data in con.execute(sql, some):
-                    if type(data) is bytes and zlib.crc32(data) == checksum:
+                    if key in some and type(data) is bytes and zlib.crc32(data) == checksum:
                         found[key] = data
 
         if self.path.is_file():
@@ -165,16 +166,17 @@ _MAX_UNPACKED_BYTES = 20 * 2**30
 
 # %% ../nbs/00_paths.ipynb #dadb8f64
 def unpack_archive(archive: Path) -> Path:
-    "Unpack a zip into the cache, once, and return the folder; raises `SourceError` over 20 GB."
-    size = archive.stat().st_size
-    target = cache_dir() / f"{archive.stem}-{size:x}"
-    if target.is_dir():
-        return target
-    with replacing(target) as part, zipfile.ZipFile(archive) as z:
-        unpacked = sum(member.file_size for member in z.infolist())
-        if unpacked > _MAX_UNPACKED_BYTES:
+    "Unpack a zip into the cache, once for each content, and return the folder; raises `SourceError` over 20 GB."
+    with zipfile.ZipFile(archive) as z:
+        members = [(member.filename, member.file_size, member.CRC) for member in z.infolist()]
+        content = sha256(json.dumps(members).encode()).hexdigest()[:16]
+        target = cache_dir() / f"{archive.stem}-{content}"
+        if target.is_dir():
+            return target
+        if sum(size for _, size, _ in members) > _MAX_UNPACKED_BYTES:
             raise SourceError(f"{archive.name} would unpack to more than 20 GB.")
-        z.extractall(part)
+        with replacing(target) as part:
+            z.extractall(part)
     return target
 
 # %% ../nbs/00_paths.ipynb #0845a77a
@@ -237,10 +239,12 @@ class ProgressBar:
             task = self._bar.task_ids[0]
             self._bar.update(task, completed=self.done, description=terminal_text(self.label))
 
-    def tell(self, text: str) -> None:
-        "Print a sentence above the bar, on standard error; nothing if no bar may be shown."
-        if not text or not self.show:
+    def tell(self, text: str, again: bool = False) -> None:
+        "Print a sentence above the bar, on standard error; `again` in place of the last, in a terminal only."
+        if not text or not self.show or (again and not sys.stderr.isatty()):
             return
+        if again:
+            text = f"\x1b[1A\x1b[K{text}"  # up one line, which is cleared
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False)
         else:

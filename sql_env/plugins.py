@@ -24,16 +24,11 @@ Fields = dict[str, Any]  # names and their values: a message, a row, settings, k
 _OURS = dict(
     sources=dict(
         worlds="sql_env.worlds:World.source",
-        ambiguous="sql_env.worlds:AmbiguousWorld.source",
         tasks="sql_env.worlds:ChangeWorld.source",
-        policies="sql_env.worlds:PolicyWorld.source",
-        wide="sql_env.worlds:WideWorld.source",
-        manual="sql_env.worlds:ManualWorld.source",
         conversations="sql_env.worlds:ConversationWorld.source",
         follow_ups="sql_env.worlds:FollowUpWorld.source",
     ),
     verdicts=dict(certified="sql_env.proofs:CERTIFIED"),
-    provers=dict(equality="sql_env.proofs:prove_on"),
     policies=dict(
         random="sql_env.policies.baselines:RandomPolicy",
         greedy="sql_env.policies.baselines:GreedyPolicy",
@@ -87,7 +82,6 @@ train: training, or a model on this machine
 vllm: rollouts by vLLM in training
 inspect: the tasks of Inspect AI
 skyrl: the environment of SkyRL
-gym: the environment of Gymnasium
 verifiers: the taskset of verifiers
 mcp: tools over MCP
 prove: proofs that two queries are equal

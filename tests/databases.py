@@ -13,6 +13,16 @@ from sql_env.database.guards import ERROR_KINDS, QueryError
 COUNT = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {}) SELECT count(*), max(n) FROM t"
 
 
+def forgetful(questions, bare):
+    "An oracle that plays the query that a follow-up's words have alone, by the id of the follow-up."
+    from sql_env import OraclePolicy
+
+    def turns(q):
+        return tuple(f.with_fields(gold_sql=bare[f.question_id]) for f in q.follow_ups)
+
+    return OraclePolicy([q.with_fields(follow_ups=turns(q)) for q in questions])
+
+
 def work_database(folder):
     "Persons and their jobs."
     schema = """CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT, boss REFERENCES person, secret_wage REAL);

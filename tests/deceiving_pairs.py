@@ -49,7 +49,7 @@ def filled(rows):
 
 def differing(pairs=PAIRS):
     "Each pair in either direction, with the facts of each database on which the results differ."
-    from sql_env.grading.variants.contents import Comparison
+    from sql_env.proofs.contents import Comparison
     from sql_env.proofs.facts import read_facts
 
     databases = {name: filled(rows) for name, rows in DATABASES.items()}

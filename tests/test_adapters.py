@@ -1,12 +1,10 @@
-"SkyRL, Gymnasium and verifiers play episodes: the same verdicts, rewards and texts as the episode itself."
+"SkyRL and verifiers play episodes: the same verdicts, rewards and texts as the episode itself."
 
 import json
 import os
 import subprocess
 import sys
 import tomllib
-import warnings
-from copy import deepcopy
 from itertools import cycle
 from pathlib import Path
 
@@ -102,114 +100,11 @@ def test_skyrl_rows_hold_no_gold_and_settings_of_the_trainer_come_first(skyrl, q
     assert "Steps: 3" in env.init([])[0][-1]["content"]
 
 
-# Gymnasium
-
-
-@pytest.fixture
-def gym_env():
-    pytest.importorskip("gymnasium", reason="gymnasium: pip install 'sql_env[gym]'")
-    return pytest.importorskip("sql_env.integrations.gymnasium")
-
-
-def gym_action(env, kind, argument):
-    return dict(action_type=env.actions.index(kind), argument=argument)
-
-
-def test_gymnasium_finds_nothing_to_complain_about_and_takes_actions_of_any_text(gym_env, questions):
-    from gymnasium.utils.env_checker import check_env
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_env(gym_env.GymEnv(questions), skip_render_check=True)
-    env = gym_env.GymEnv(questions)
-    env.action_space.seed(0)
-    for _ in range(30):
-        env.reset()
-        action = env.action_space.sample()
-        assert env.action_space.contains(action) and env.observation_space.contains(env.step(action)[0])
-
-
-def test_gymnasium_seeds_ends_and_makes_environments_by_id(gym_env, questions, tmp_path):
-    env, other = (gym_env.GymEnv(questions, budget=2) for _ in range(2))
-    drawn = [env.reset(seed=7), *(env.reset() for _ in range(5))]
-    assert drawn == [other.reset(seed=7), *(other.reset() for _ in range(5))]
-    assert len({info["question_id"] for _, info in drawn}) > 1
-    assert all("correct" not in info for _, info in drawn)
-    env.step(gym_action(env, "QUERY", "SELECT 'Łódź'"))
-    seen, reward, terminated, truncated, info = env.step(gym_action(env, "QUERY", "nonsense"))
-    assert (reward, terminated, truncated, info["correct"]) == (0, False, True, False)
-    assert seen["error"] and seen["budget_remaining"] == 0
-    # By the module's name before the id, which needs no import; on ada7898 there was no id
-    import gymnasium
-
-    module = "sql_env.integrations.gymnasium:sql_env"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        env = gymnasium.make(f"{module}/Bundled-v0", split="test", budget=3)
-        other = gymnasium.make(f"{module}/Source-v0", source="worlds", level=2, n=4, split="test")
-    assert env.reset(seed=1)[0]["budget_remaining"] == 3
-    assert env.reset(options=dict(index=0))[1]["question_id"] == load("bundled", split="test")[0].question_id
-    assert len(other.unwrapped.env.questions) == 4
-
-
-def test_gymnasium_is_terminated_by_any_answer_and_truncated_without(gym_env, questions):
-    "On ada7898 a wrong answer was truncated."
-    env = gym_env.GymEnv(questions, budget=1, actions=("ABSTAIN",))
-    for kind, argument, end in (
-        ("ANSWER", "12345", (True, False)),
-        ("QUERY", "SELECT 1", (False, True)),
-        ("ABSTAIN", "no table fits", (True, False)),
-    ):
-        env.reset(seed=0)
-        _, reward, terminated, truncated, info = env.step(gym_action(env, kind, argument))
-        assert (terminated, truncated, reward, info["correct"]) == (*end, 0, False), kind
-
-
-TEXTS = ("", " a blank\n", "Łódź 東京", "x" * 40)
-
-
-def test_gymnasium_shares_texts_of_any_characters(gym_env):
-    "Between processes; on ada7898: KeyError of a blank."
-    from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory, write_to_shared_memory
-
-    space = gym_env._AnyText(40, min_length=0)
-    memory = create_shared_memory(space, n=len(TEXTS))
-    texts = read_from_shared_memory(space, memory, n=len(TEXTS))
-    for _ in range(2):  # what was longer before leaves nothing behind
-        for i, text in enumerate(TEXTS):
-            write_to_shared_memory(space, i, text, memory)
-        assert deepcopy(texts) == TEXTS
-        write_to_shared_memory(space, 0, "y" * 40, memory)
-        assert texts[0] == "y" * 40
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_gymnasium_plays_in_processes(gym_env, questions, shared):
-    from gymnasium.vector import AsyncVectorEnv
-
-    envs = AsyncVectorEnv([lambda: gym_env.GymEnv(questions)] * 2, shared_memory=shared)
-    try:
-        seen, info = envs.reset(seed=3)
-        asked = [questions.get(q).question_text for q in info["question_id"]]
-        assert list(seen["question"]) == asked
-        golds = [questions.get(q).gold_sql for q in info["question_id"]]
-        seen, *_ = envs.step(dict(action_type=[2, 2], argument=golds))
-        assert all(seen["result"]) and not any(seen["error"])
-        last = dict(action_type=[3, 3], argument=["@last", "12345"])
-        _, reward, terminated, truncated, _ = envs.step(last)
-        assert [*map(float, reward)] == [1, 0]
-        assert list(terminated) == [True, True] and not any(truncated)
-    finally:
-        envs.close()
-
-
 # The pages
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page, package", [("02_inspect_ai", "inspect_ai"), ("04_skyrl", "skyrl_gym"), ("05_gymnasium", "gymnasium")]
-)
+@pytest.mark.parametrize("page, package", [("02_inspect_ai", "inspect_ai"), ("04_skyrl", "skyrl_gym")])
 def test_the_notebook_runs(page, package):
     "The page is left out where its extra isn't installed, so its examples run here and print what is stored."
     pytest.importorskip(package)

@@ -9,10 +9,12 @@ from attacks import BUILDERS
 from databases import COUNT, kind, outcome, work_database
 from tables import cases
 
-from sql_env.database.catalog import database_fingerprint
+from sql_env.database.catalog import database_fingerprint, plain_table_names, read_catalog
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import FixedClock, Limits, QueryError
+from sql_env.grading.variants.sandbox import read_schema
 from sql_env.sql.text import Result, quote_identifier
+from sql_env.worlds import ChangeWorld
 
 
 @pytest.fixture(scope="module")
@@ -301,3 +303,16 @@ def test_without_rowid(tmp_path):
 @pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "", ".", "\udcff.sqlite"])
 def test_no_name_of_a_file_raises_an_error_of_another_kind(name):
     assert kind(Database, name) == "bad_database"
+
+
+def test_opening_knows_what_it_needs_without_reading_each_table():
+    con = apsw.Connection(":memory:")
+    con.deserialize("main", ChangeWorld(0, 3).image)
+    plain = plain_table_names(con)
+    assert plain == frozenset(t.name.lower() for t in read_catalog(con).tables)
+    parents = read_schema(con, plain).parents
+    for name, above in parents.items():
+        rows = con.execute(f"PRAGMA foreign_key_list({name})").fetchall()
+        assert above == tuple(dict.fromkeys(row[2].lower() for row in reversed(rows)))
+    con.execute(f"CREATE TABLE wide ({', '.join(f'c{i}' for i in range(101))})")
+    assert plain_table_names(con) is None

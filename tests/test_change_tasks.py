@@ -1,7 +1,6 @@
-"Tasks that change the database: generated, with twins, bundled, of a folder, of a published layout."
+"Tasks that change the database: generated, bundled, of a folder."
 
 import json
-import zipfile
 from contextlib import suppress
 from itertools import islice
 
@@ -9,14 +8,13 @@ import apsw
 import pytest
 from tables import cases
 
-from sql_env import Episode, EpisodeEnv, OraclePolicy, QueryError, SourceError, evaluate, load
+from sql_env import Episode, EpisodeEnv, OraclePolicy, SourceError, evaluate, load
 from sql_env.cli.app import SourceOptions
 from sql_env.database.database import build_database
 from sql_env.grading.changes import judge_changes, judge_replay
 from sql_env.questions.question_set import find_split_leaks, save_question_set
 from sql_env.server.settings import Settings, _load_questions
-from sql_env.sources.published import _read_livesqlbench
-from sql_env.worlds import ChangeWorld, FollowUpWorld, PolicyWorld, twins, world_set, worlds
+from sql_env.worlds import ChangeWorld, FollowUpWorld, world_set, worlds
 from sql_env.worlds.change_families import CHANGES
 from sql_env.worlds.words import _lists, _split_of_word, load_wordings
 
@@ -116,43 +114,11 @@ def test_exams_ask_for_the_same_in_other_words_and_texts_are_whole_sentences():
 
 
 def test_a_task_says_whether_archived_rows_are_meant():
-    for world in (*(ChangeWorld(seed, level) for seed, level in SEEDS), PolicyWorld(0), PolicyWorld(1)):
+    for world in (ChangeWorld(seed, level) for seed, level in SEEDS):
         events, closed = (world.tables[role] for role in ("event", "closed"))
         for q, family in ((q, world.families[q.question_id]) for q in world.questions):
             if events.name.lower() in q.writes and family != "enter":
                 assert "archive of" in q.question_text or closed.plural in q.question_text, (family, q.question_text)
-
-
-def test_twins_are_the_same_task_on_other_rows(tmp_path):
-    world = ChangeWorld(11, 2, n=5)
-    for q in world.questions:
-        near = twins(q, 2, tmp_path)
-        assert [t.database_name for t in near] != [q.database_name] * 2 and len(near) == 2
-        for t in near:
-            assert (t.writes, t.states_rule, t.difficulty) == (q.writes, q.states_rule, q.difficulty)
-            assert len(t.gold_statements) == len(q.gold_statements)
-            database = near.database(t.database_name)
-            with database.writer(t.writes) as copy:
-                if t.gold_statements:
-                    copy.execute(";\n".join(t.gold_statements))
-                assert judge_changes(t, database, copy.changes())
-    with pytest.raises(SourceError, match="no generated task"):
-        twins(load("bundled_tasks")[0])
-
-
-def test_an_agent_that_acts_by_ids_is_told_apart_by_twins(tmp_path):
-    right = 0
-    for seed in range(6):
-        world = ChangeWorld(seed, 1, n=6)
-        for q in world.questions:
-            if world.families[q.question_id] not in ("merge_one", "hand_over", "forget"):
-                continue
-            near = twins(q, 1, tmp_path)
-            database = near.database(near[0].database_name)
-            with database.writer(near[0].writes) as copy, suppress(QueryError):
-                copy.execute(";\n".join(q.gold_statements) or "DELETE FROM " + q.writes[0])
-                right += bool(judge_changes(near[0], database, copy.changes()))
-    assert right == 0
 
 
 def test_sources_of_tasks():
@@ -235,48 +201,6 @@ def test_what_is_wrong_with_a_task_is_said_with_its_line(harbour, change, said):
 def test_tasks_that_cannot_be_judged_are_set_aside(harbour, change, flag):
     found = loaded(harbour, SCRAP | change)
     assert not len(found) and flag in found.quarantined[0].flags
-
-
-@pytest.fixture
-def live(tmp_path):
-    folder = tmp_path / "live"
-    (folder / "harbour").mkdir(parents=True)
-    build_database(folder / "harbour" / "harbour_template.sqlite", SCHEMA, dict(ship=SHIPS))
-    known = dict(id=7, knowledge="Too heavy", description="", definition="more than 200 tonnes")
-    (folder / "harbour" / "harbour_kb.jsonl").write_text(json.dumps(known))
-    rows = [dict(selected_database="harbour") | row for row in cases("change_tasks_rows")]
-    (folder / "livesqlbench_data_sqlite.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    golds = cases("change_tasks_gold", list)
-    lines = [json.dumps(dict(instance_id=key, test_cases=["def f(): ..."]) | gold) for key, gold in golds]
-    (folder / "livesqlbench_sqlite_gt_kg_testcases.jsonl").write_text("\n".join(lines))
-    return folder
-
-
-def test_management_tasks_of_the_published_layout(live):
-    found = load("livesqlbench", live)
-    query, scrap, new = found
-    assert query.gold_answer == ((300.0,),) and not query.writes
-    (later,) = query.follow_ups
-    assert later.question_text.endswith("as heavy?") and ("Bora",) in later.gold_answer
-    assert scrap.gold_statements == ("DELETE FROM ship WHERE tonnes > 200",) and scrap.writes == ("ship",)
-    assert "Too heavy: more than 200 tonnes" in scrap.question_text and scrap.split == "dev"
-    assert new.question_text == "New ship." and len(new.gold_statements) == 2
-    counts = {reason.split(";")[0].split(",")[0]: n for reason, n in found.left_out.items()}
-    assert counts.pop("its database is prepared by SQL of its own (preprocess_sql)") == 1
-    missing = "gold is missing", "a follow-up is not asked: it has no gold", "there is no SQLite file of its database"
-    assert counts == dict.fromkeys(("gold changes more than rows", *missing), 1)
-    assert load("hf", live).questions == found.questions
-    assert load("livesqlbench", live, evidence=False)[1].question_text == "Scrap what is too heavy."
-
-
-def test_the_published_layout_in_a_zip_and_without_its_file(live, tmp_path):
-    with zipfile.ZipFile(tmp_path / "live.zip", "w") as out:
-        for path in live.rglob("*.*"):
-            out.write(path, path.relative_to(live))
-    assert len(_read_livesqlbench(tmp_path / "live.zip").questions) == 3
-    (live / "livesqlbench_data_sqlite.jsonl").unlink()
-    with pytest.raises(SourceError, match="no livesqlbench_data_sqlite.jsonl"):
-        _read_livesqlbench(live)
 
 
 def test_follow_ups_that_write_are_about_the_rows_of_the_answer_before():

@@ -398,11 +398,32 @@ def test_the_command_plays_and_says_what_is_missing(tmp_path):
     for args, said in (
         ("", "needs --model"),
         ("--model m", "OPENAI_API_KEY"),
-        (f"{nobody} --timeout 1", "is the server running"),
+        (f"{nobody} --wait 0", "is the server running"),
         (f"{nobody} --shots 1 --split all", "another split"),  # said before the model is asked
     ):
         r = command(args)
         assert r.exit_code == 1 and said in str(r.exception)
+
+
+def test_each_model_that_is_named_plays(tmp_path):
+    with Server(oracle_script) as server:
+        args = f"--model a --model b --model a --base-url {server.url} --split test -n 2 --no-floor"
+        done = command(f"{args} --json --log {tmp_path / 'logs'}", KEY)
+        assert [d["policy"] for d in json.loads(done.stdout)] == ["a", "b"], done.output
+        assert sorted(p.name for p in (tmp_path / "logs").iterdir()) == ["a.jsonl", "b.jsonl"]
+        assert {body["model"] for body in server.bodies} == {"a", "b"}
+        one_file = command(f"{args} --log {tmp_path / 'l.jsonl'}", KEY)
+        assert one_file.exit_code == 1 and "give a folder" in str(one_file.exception)
+
+
+def test_models_that_want_other_episodes_do_not_play_together(tmp_path):
+    for name, budget in (("a", 5), ("b", 9)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+        (tmp_path / name / MODEL_SETTINGS_FILE).write_text(json.dumps(dict(budget=budget)))
+    args = f"--model {tmp_path / 'a'} --model {tmp_path / 'b'}"
+    r = command(args)
+    assert r.exit_code == 1 and "one after the other" in str(r.exception), r.output
 
 
 OWN = dict(nudges=1, patience=2, max_chars=600, max_new_tokens=8, temperature=0.5, system="Be brief.")

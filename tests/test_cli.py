@@ -416,8 +416,7 @@ def test_advice_names_options_that_exist_and_files_that_are_something_else_stay(
     for args in ([few, "--log"], [few, "--out"], ["data --out"]):
         assert "file" in helpful(sql_env(*args, file)), args
         assert file.read_text() == "precious"
-    for command in ("rescore", "verify-result"):
-        assert "is a folder; name one log" in helpful(sql_env(command, tmp_path / "log"))
+    assert "is a folder; name one log" in helpful(sql_env("rescore", tmp_path / "log"))
 
 
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write anywhere")

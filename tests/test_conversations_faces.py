@@ -4,6 +4,7 @@ import json
 from itertools import islice
 
 import pytest
+from databases import forgetful
 from fake_server import FakeServer, completion
 from test_cli import sql_env  # noqa: F401
 
@@ -17,7 +18,7 @@ from sql_env.models import SQLAction
 from sql_env.play import Action, EpisodeEnv, RewardConfig, Session
 from sql_env.play.acts import ACTS
 from sql_env.play.chat import episode_messages
-from sql_env.policies import ChatPolicy, ForgetfulOracle, OraclePolicy, play_episode
+from sql_env.policies import ChatPolicy, OraclePolicy, play_episode
 from sql_env.questions.question_set import QuestionSet
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.page import _episode_html, _Visit
@@ -131,24 +132,6 @@ def test_a_server_and_its_client(questions, talk, reveal):
         assert "turns_correct" not in obs.metadata
 
 
-def test_gymnasium(questions, talk):
-    gym = pytest.importorskip("sql_env.integrations.gymnasium", reason="gymnasium is not installed")
-    env = gym.GymEnv(questions, budget=3)
-    env.reset(options=dict(question_id=talk.question_id))
-
-    def step(kind, argument):
-        return env.step(dict(action_type=env.actions.index(kind), argument=argument))
-
-    for i, move in enumerate(moves(talk)):
-        view, _, terminated, truncated, info = step(*move)
-        assert env.observation_space.contains(view) and (terminated, truncated) == (i == 7, False)
-    assert info["correct"] and info["turns_correct"] == [True] * 4
-    env.reset(options=dict(question_id=talk.question_id))
-    for move in [("ANSWER", "no"), *[("SAMPLE", "x")] * 3]:
-        *_, terminated, truncated, info = step(*move)
-    assert (terminated, truncated) == (False, True) and not info["correct"]
-
-
 def test_inspect_has_a_verdict_for_each_question(questions, talk):
     inspect_ai = pytest.importorskip("sql_env.integrations.inspect_ai", reason="no inspect_ai")
     assert len(json.loads(inspect_ai._question_sample(talk).target)) == 4
@@ -180,7 +163,7 @@ def test_a_language_model_reads_the_next_question(questions, talk):
 def log(questions, worlds, tmp_path_factory):
     bare = {key: sql for w in worlds for key, sql in w.bare.items()}
     path = tmp_path_factory.mktemp("logs") / "forgets.jsonl"
-    evaluate(EpisodeEnv(questions), ForgetfulOracle(questions, bare), log=path, progress=False)
+    evaluate(EpisodeEnv(questions), forgetful(questions, bare), log=path, progress=False)
     return path
 
 

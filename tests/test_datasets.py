@@ -12,10 +12,11 @@ import pytest
 from test_sources import zipped
 
 from sql_env import EpisodeEnv, Limits, OraclePolicy, audit_questions, evaluate
+from sql_env.cli.app import SourceOptions
 from sql_env.database.database import build_database
 from sql_env.paths import BUNDLED, SourceError
 from sql_env.questions import question_set as sets
-from sql_env.sources.loading import SHIPPED_FLAGS, SOURCES, _findings_of, _read_findings, _with_findings, load
+from sql_env.sources.loading import SHIPPED_FLAGS, SOURCES, _findings_of, _with_findings, load
 from sql_env.sql.text import translate_sql
 
 SHIPS = [(1, "Aurora", 120.5), (2, "Bora", 300.0), (3, "Cirrus", 300.0)]
@@ -62,6 +63,8 @@ def mini(tmp_path) -> Path:
 
 
 def test_of_three_dialects_that_of_sqlite_is_taken_and_others_are_translated(mini):
+    for beside in ("backup/mini_dev_sqlite.json", ".ipynb_checkpoints/mini_dev-checkpoint.json", "._dev.json"):
+        put(mini / beside, [])
     for path in (mini, mini.parent):
         qs = load("bird", path)
         assert qs.name == "mini_dev_sqlite" and qs[0].gold_sql == HEAVY
@@ -71,7 +74,8 @@ def test_of_three_dialects_that_of_sqlite_is_taken_and_others_are_translated(min
         qs = load("bird", mini, dialect=dialect)
         assert qs.name in ("mini_dev_mysql", "mini_dev_postgresql")
         assert qs[0].gold_answer == ((300.0,),) and not qs.quarantined
-    (mini / "mini_dev_sqlite.json").unlink()
+    for beside in ("backup", "."):
+        (mini / beside / "mini_dev_sqlite.json").unlink()
     for options, says in (
         ({}, "no gold for SQLite.*mini_dev_sqlite.json.*--dialect"),
         (dict(split="mini_dev_mysql"), "no gold for SQLite.*dialect='mysql'"),
@@ -128,44 +132,6 @@ def test_the_real_superhero(bird_path):
     some = qs.sample(20)
     result = evaluate(some, OraclePolicy(some), progress=False)
     assert result.success_rate == result.robust_rate == 1.0
-
-
-def test_kaggledbqa_in_its_own_layout_and_flat(tmp_path):
-    root = tmp_path / "kaggle"
-    other = ASKED | dict(question="How many?", query="SELECT count(*) FROM ship")
-    put(root / "examples/harbour.json", [ASKED, other])
-    put(root / "examples/harbour_test.json", [ASKED])
-    put(root / "examples/harbour_fewshot.json", [other])
-    put(root / "KaggleDBQA_tables.json", [])
-    harbour(root / "databases/harbour/harbour.sqlite")
-    qs = load("kaggledbqa", tmp_path)
-    found = [(q.question_id, q.split) for q in qs]
-    assert found == [("kaggledbqa-harbour-000", "test"), ("kaggledbqa-harbour-001", "fewshot")]
-    assert len(load("kaggledbqa", root, split="test")) == 1
-    flat = tmp_path / "flat"
-    flat.mkdir()
-    shutil.copy(root / "examples/harbour.json", flat)
-    harbour(flat / "harbour.sqlite")
-    assert [q.gold_answer for q in load("kaggledbqa", flat)] == [((300.0,),), ((3,),)]
-    with pytest.raises(SourceError, match="no examples"):
-        load("kaggledbqa", root / "databases")
-
-
-def test_the_real_kaggledbqa_with_its_findings(kaggledbqa_path):
-    "Findings are given by id and hash."
-    qs = load("kaggledbqa", kaggledbqa_path)
-    assert len({q.database_name for q in qs}) == 2 and len(qs) + len(qs.quarantined) == 59
-    some = qs.sample(20)
-    result = evaluate(some, OraclePolicy(some), progress=False)
-    assert result.success_rate == result.robust_rate == 1.0
-    found = _findings_of([*qs, *qs.quarantined])
-    shipped = json.loads((BUNDLED / "audits.json").read_text())["sets"]["kaggledbqa"]["questions"]
-    assert found == shipped, "load gives what the audit found"
-    flagged = next(q for q in qs if q.question_id in found)
-    bare, known = flagged.with_fields(flags=()), _read_findings()
-    assert _with_findings(bare, known).flags
-    for changed in (dict(question_text="Other?"), dict(gold_sql="SELECT 1"), dict(question_id="x")):
-        assert _with_findings(bare.with_fields(**changed), known).flags == ()
 
 
 @pytest.fixture
@@ -264,6 +230,22 @@ def test_pointers_of_git_lfs_are_told_and_cost_no_other_database(mini):
 
 
 WITH_PATH = [name for name, read in SOURCES.items() if name != "hf" and "path" in signature(read).parameters]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_an_option_that_a_source_does_not_take_is_refused_and_none_is_ignored(source, tmp_path):
+    takes = signature(SOURCES[source]).parameters
+    for name, field in dict(level="level", seed="worlds_seed", n_tables="tables").items():
+        if name not in takes:
+            asked = SourceOptions(source, tmp_path if "path" in takes else None, **{field: 40})
+            with pytest.raises(
+                SourceError, match=f"no option '{name}' .on the command line --{field.replace('_', '-')}."
+            ):
+                asked.load()
+    if "path" not in takes:
+        for refused in (lambda: load(source, tmp_path), SourceOptions(source, tmp_path).load):
+            with pytest.raises(SourceError, match="takes no path"):
+                refused()
 
 
 @pytest.mark.parametrize("source", WITH_PATH)

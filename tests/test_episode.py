@@ -253,9 +253,11 @@ def test_last_is_the_full_result_of_the_last_successful_query_and_without_one_an
         episode.step(*between)
     o = episode.step("ANSWER", "@last")
     assert (o.done, o.reward) == (True, 1.0) and episode.grounded
-    for written in ("@last", "@LAST", " @last \n"):
+    for written in ("@last", "@LAST", " @last \n", "`@last`", "@last.", '"@last"', "**@last**."):
         looks = [("QUERY", s) for s in ("SELECT 1", "SELECT count(*) FROM pet")]
         assert start(db, after=[*looks, ("ANSWER", written)])[1].reward == 1.0, written
+        played = start(db, after=[*looks, ("ANSWER", written)])[0]
+        assert played.grounded and played.robust, "each judge reads it so"
     cut = "SELECT a.pet_id FROM pet a, pet b"
     queries = ([("QUERY", sql)] for sql in ("SELECT nope FROM pet", cut))
     for before in ([], [("DESCRIBE", "pet"), ("SAMPLE", "pet")], *queries):

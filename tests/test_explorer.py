@@ -399,7 +399,7 @@ def test_keys_reach_python_as_lines(ex):
     assert len(h.view.turns) == 1
 
 
-@pytest.mark.parametrize("source", ["tasks", "conversations", "ambiguous", "manual"])
+@pytest.mark.parametrize("source", ["tasks", "conversations"])
 def test_the_actions_follow_the_source_and_gold_can_go(source):
     e = EpisodeExplorer(source, n=12)
     for entry in e.picker.question.options[::4]:

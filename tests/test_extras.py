@@ -10,7 +10,7 @@ import pytest
 from sql_env.plugins import EXTRAS, MissingExtraError, needs_extra
 
 ABSENT = """openenv openai fastapi uvicorn gradio fastmcp mcp websockets httpx torch transformers trl datasets
-    huggingface_hub nbdev inspect_ai skyrl_gym gymnasium verifiers""".split()  # what the base install does not bring
+    huggingface_hub nbdev inspect_ai skyrl_gym verifiers""".split()  # what the base install does not bring
 BLOCK = f"""
 import atexit, sys
 class Absent:
@@ -51,7 +51,7 @@ for name in ("SQLEnv", "SQLAction", "SessionLostError", "list_questions"):
 tell("SQLEnvTRLRemote", lambda: SQLEnvTRLRemote("http://localhost:1").reset())
 tell("openai", lambda: Endpoint("m", "http://localhost:1/v1").client)
 tell("inspect", lambda: importlib.import_module("sql_env.integrations.inspect_ai"))
-for name in ("skyrl", "gymnasium", "verifiers"):
+for name in ("skyrl", "verifiers"):
     tell(name, lambda: importlib.import_module("sql_env.integrations." + name))
 tell("mcp", lambda: importlib.import_module("sql_env.server.mcp_tools"))
 tell("train", lambda: LocalModel("m").load())
@@ -68,11 +68,10 @@ def test_every_way_to_what_is_missing_says_what_to_install():
     said = json.loads(without_extras(SENTENCES))
     sentence = 'inspect_ai is not installed. For the tasks of Inspect AI: pip install "sql_env[inspect]"'
     assert said.pop("inspect") == sentence
-    packages = dict(skyrl="skyrl_gym", gymnasium="gymnasium", verifiers="verifiers")
-    for module, package in packages.items():
-        extra = "gym" if module == "gymnasium" else module
+    packages = dict(skyrl="skyrl_gym", verifiers="verifiers")
+    for extra, package in packages.items():
         told = f'{package} is not installed. For {EXTRAS[extra]}: pip install "sql_env[{extra}]"'
-        assert said.pop(module) == told
+        assert said.pop(extra) == told
     for_mcp = 'is not installed. For tools over MCP: pip install "sql_env[mcp]"'
     assert for_mcp in said.pop("mcp") and for_mcp in said.pop("command mcp")
     openai, train, exits = said.pop("openai"), said.pop("train"), said.pop("command train nano")
@@ -86,7 +85,7 @@ def test_every_way_to_what_is_missing_says_what_to_install():
 
 NEEDS_OPENENV = {"client", "models"}
 NEEDS_OPENENV |= {f"server.{name}" for name in ("app", "environment", "harness", "limits", "page")}
-NEEDS_MORE = {f"integrations.{name}" for name in ("gymnasium", "inspect_ai", "skyrl", "verifiers")}
+NEEDS_MORE = {f"integrations.{name}" for name in ("inspect_ai", "skyrl", "verifiers")}
 NEEDS_MORE |= {"server.mcp_tools", "nano.training"}
 IMPORT_ALL = """
 import importlib, pkgutil, sql_env

@@ -14,11 +14,9 @@ from sql_env.play.acts import ACTS, allowed_actions
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.mcp_tools import EnvironmentTools, Player
 from sql_env.server.page import _Visit
-from sql_env.worlds import AmbiguousWorld, ConversationWorld, FollowUpWorld, world_set
+from sql_env.worlds import ConversationWorld, FollowUpWorld, World, world_set
 
-VERBS = allowed_actions("execute,abstain,clarify")
-LETTER = "UPDATE owner SET newsletter = 'N' WHERE town = 'Oxley Bridge' AND newsletter = 'Y'"
-ASK = ("CLARIFY", "That would change 17 rows. May I go ahead?")
+VERBS = allowed_actions("execute,abstain")
 LAST, DONE = ("ANSWER", "@last"), ("ANSWER", "done")
 
 
@@ -38,28 +36,23 @@ def query(q):
 def kinds(tmp_path_factory):
     "By kind: its questions, one of them, and moves that are right and that are wrong."
     folder = tmp_path_factory.mktemp("worlds")
-    bundled, tasks, policies = map(load, ("bundled", "bundled_tasks", "bundled_policies"))
+    bundled, tasks = map(load, ("bundled", "bundled_tasks"))
     talks = world_set("train", 1, 8, folder=folder, kind=ConversationWorld)
-    unclear = world_set("train", 1, 24, folder=folder, unanswerable=0.4, kind=AmbiguousWorld)
+    unclear = world_set("train", 1, 24, folder=folder, unanswerable=0.4, kind=World)
     writing = world_set("train", 1, 4, folder=folder, kind=FollowUpWorld)
     those, talk = (next(q for q in some if len(q.conversation) > 2) for some in (writing, talks))
-    plain, task, policy = bundled.get("vet_clinic-02"), tasks[0], policies.get("vet_clinic-p02")
-    asks = next(q for q in unclear if q.clarifications)
+    plain, task = bundled.get("vet_clinic-02"), tasks[0]
     lacks = next(q for q in unclear if not q.answerable)
     writes = [("EXECUTE", sql) for sql in task.gold_statements]
-    look = ("DESCRIBE", policy.writes[0])
     both = talk.conversation, those.conversation[:-1]
     turns, first = ([m for q in each for m in (query(q), LAST)] for each in both)
     change = ("EXECUTE", those.follow_ups[-1].gold_text)
-    clear = [("CLARIFY", f"What do you mean by {asks.clarifications[0].term}?"), query(asks), LAST]
     abstain = [("DESCRIBE", lacks.tables_involved[0]), ("ABSTAIN", f"There is no {lacks.missing}.")]
     return dict(
         question=(bundled, plain, [query(plain), LAST], [query(plain), ("ANSWER", "x")]),
         task=(tasks, task, [*writes, DONE], [DONE]),
-        policy=(policies, policy, [look, ASK, ("EXECUTE", LETTER), DONE], [look, ("EXECUTE", LETTER), DONE]),
         conversation=(talks, talk, turns, [*turns[:3], ("ANSWER", "x"), *turns[4:]]),
         writing=(writing, those, [*first, change, DONE], [*first, DONE]),
-        unclear=(unclear, asks, clear, [("ABSTAIN", "I don't know.")]),
         unanswerable=(unclear, lacks, abstain, [("ANSWER", "0")]),
     )
 
@@ -153,17 +146,6 @@ def explorer(questions, q, moves) -> Judged:
     return Judged(it.human.episode.verdict.correct)
 
 
-def gymnasium(questions, q, moves) -> Judged:
-    module = pytest.importorskip("sql_env.integrations.gymnasium", reason="no gymnasium")
-    env = module.GymEnv(questions, actions=VERBS)
-    env.reset(options=dict(question_id=q.question_id))
-    paid = 0.0
-    for verb, argument in moves:
-        *_, reward, _, _, info = env.step(dict(action_type=env.actions.index(verb), argument=argument))
-        paid += reward
-    return Judged(info["correct"], paid)
-
-
 def skyrl(questions, q, moves) -> Judged:
     module = pytest.importorskip("sql_env.integrations.skyrl", reason="no skyrl-gym")
     env = module.SkyRLEnv(questions, extras=dict(question_id=q.question_id), actions=VERBS)
@@ -204,8 +186,8 @@ def verifiers(questions, q, moves) -> Judged:
 
 
 FACES = [session, resumed, server, trl, mcp, mcp_of_openenv, page, explorer]
-FACES += [gymnasium, skyrl, inspect, verifiers]
-KINDS = "question task policy conversation writing unclear unanswerable".split()
+FACES += [skyrl, inspect, verifiers]
+KINDS = "question task conversation writing unanswerable".split()
 
 
 @pytest.mark.parametrize("kind", KINDS)

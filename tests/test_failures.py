@@ -80,7 +80,7 @@ EDITS = dict(
     aggregate="aggregate count_distinct count_star",
     order="drop_order flip_order",
     rows="drop_limit limit add_distinct drop_distinct set_operation union_all",
-    join="left_join drop_branch",
+    tables="left_join drop_branch",
 )
 CLAUSE_OF_EDIT = {edit: clause for clause, edits in EDITS.items() for edit in edits.split()}
 

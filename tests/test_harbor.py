@@ -33,9 +33,9 @@ def test_gold_passes_and_nothing_fails(tasks):
 
 
 def test_what_no_file_can_answer_stays_behind_and_only_solution_and_tests_know_gold(tasks, tmp_path):
-    ambiguous, talks = load("ambiguous", n=20), load("conversations", n=5)
-    assert not any(map(_fits_harbor, talks)) and any(q.clarifications for q in ambiguous)
-    assert not any(_fits_harbor(q) for q in ambiguous if q.clarifications or not q.answerable)
+    some, talks = load("worlds", n=20, unanswerable=0.5), load("conversations", n=5)
+    assert not any(map(_fits_harbor, talks)) and any(not q.answerable for q in some)
+    assert not any(_fits_harbor(q) for q in some if not q.answerable)
     [idle, *_] = [q for q in tasks if q.writes and not q.gold_statements]
     with pytest.raises(ValueError, match="one file"):
         write_harbor_task(idle, tasks, "never")

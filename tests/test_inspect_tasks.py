@@ -208,9 +208,9 @@ def test_a_sample_goes_on_from_the_session_in_its_store(questions, golds, tmp_pa
     assert sample.store["sql_env_outcome"]["steps"] == 2
 
 
-@pytest.mark.parametrize("actions", ["ABSTAIN", ["abstain", "clarify"], "abstain,clarify", ("ABSTAIN", "CLARIFY")])
+@pytest.mark.parametrize("actions", ["ABSTAIN", ["abstain", "execute"], "abstain,execute", ("ABSTAIN", "EXECUTE")])
 def test_extra_actions_are_tools_that_come_as_text_or_as_a_list(questions, tmp_path, actions):
-    "`-T actions=abstain,clarify` is a list; on ada7898: TypeError."
+    "`-T actions=abstain,execute` is a list; on ada7898: TypeError."
     model = mock(lambda messages: ("abstain", {"reason": "There is no such column."}))
     [sample] = play(question_task(questions[:1], actions=actions), model, tmp_path).samples
     assert sample.store["sql_env_outcome"]["reason"].startswith("abstain")

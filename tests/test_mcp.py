@@ -126,7 +126,7 @@ def test_the_tools_are_start_which_the_server_names_and_those_of_the_episode(que
     for tool, schema in zip(others, tool_schemas(actions), strict=True):
         said = dict(name=tool.name, description=tool.description, parameters=tool.inputSchema)
         assert said == {name: schema["function"][name] for name in said}
-        assert tool.annotations.readOnlyHint == (tool.name in ("describe", "sample", "query", "search"))
+        assert tool.annotations.readOnlyHint == (tool.name in ("describe", "sample", "query"))
 
 
 def test_texts_are_those_of_a_session(questions):

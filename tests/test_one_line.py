@@ -41,7 +41,7 @@ def questions():
 
 
 def test_the_page_has_a_line_for_each_tool_and_what_was_measured_is_told():
-    assert list(LINES) == "TRL OpenEnv Harbor verifiers Inspect SkyRL Gymnasium".split()
+    assert list(LINES) == "TRL OpenEnv Harbor verifiers Inspect SkyRL".split()
     # The matrix is of today's extras, and the page names each pair that it refuses
     matrix = json.loads((ROOT / "benchmarks/extras_pairs.json").read_text())
     settings = (ROOT / "settings.ini").read_text()
@@ -297,12 +297,3 @@ def test_skyrl(questions):
         call = json.dumps(dict(name=name, arguments=arguments))
         last = env.step(f"<tool_call>\n{call}\n</tool_call>")
     assert last["reward"] == 1
-
-
-def test_gymnasium(questions):
-    env = run_line("Gymnasium")
-    _, info = env.reset(options=dict(index=0))
-    verbs = env.unwrapped.actions
-    gold = next(q.gold_sql for q in questions if q.question_id == info["question_id"])
-    env.step(dict(action_type=verbs.index("QUERY"), argument=gold))
-    assert env.step(dict(action_type=verbs.index("ANSWER"), argument="@last"))[1] == 1

@@ -2,7 +2,9 @@
 
 import datetime as dt
 import json
+import re
 import shutil
+import zipfile
 
 import pytest
 from typer.testing import CliRunner
@@ -122,6 +124,84 @@ def test_all_reasons_are_told_where_nothing_can_be_played(harbour):
     assert "1 x empty, gold has no rows" in str(caught.value)
 
 
+APPLE = b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X        \x00\x02\x0e\xb0"
+NOT_FOR_PEOPLE = {  # files and folders that programs and people leave beside data, and what they hold
+    "old/harbour.sqlite": "database",
+    "backup/harbour 2024.db": "database",
+    ".ipynb_checkpoints/harbour-checkpoint.sqlite": "database",
+    ".git/port.sqlite3": "database",
+    ".port.db": "database",
+    "__MACOSX/port.sqlite": "database",
+    "old.sqlite": "folder",
+    "old.jsonl": "folder",
+    "._port.sqlite": APPLE,
+    "._asked.jsonl": APPLE,
+    "~$asked.xlsx": APPLE,
+    "._harbour.md": APPLE,
+    "documents/._rules.md": APPLE,
+    ".asked.jsonl": b'{"question": "?", "sql": "SELECT 1"}',
+}
+OURS = [  # the first lines of a log, a server's results, conversations to learn from, and flags
+    dict(policy="greedy", budget=15, format=3),
+    dict(episode_id=None, question_id="a", correct=True),
+    dict(messages=[], tools="[]"),
+    dict(question_id="a", flags=["empty"]),
+]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_what_lies_beside_data_is_no_database_and_no_question(harbour, form):
+    "On 1b9098ee a backup took the place of the database, and other files stopped the load or were read as questions."
+    write(harbour, form, ("question", "sql"), ASKED)
+    before = load("folder", harbour)
+    for name, content in NOT_FOR_PEOPLE.items():
+        (harbour / name).parent.mkdir(exist_ok=True)
+        if content == "database":
+            build_database(harbour / name, "CREATE TABLE ship (name TEXT)", {"ship": [("Old",)]})
+        elif content == "folder":
+            (harbour / name).mkdir()
+        else:
+            (harbour / name).write_bytes(content)
+    for i, line in enumerate(OURS):
+        (harbour / f"run{i}.jsonl").write_text(json.dumps(line) + "\n{}\n")
+    after = load("folder", harbour)
+    assert [*after] == [*before] and not after.left_out and not after.quarantined
+    (harbour / f"asked.{form}").unlink()
+    with pytest.raises(SourceError, match="no .jsonl file of questions"):
+        load("folder", harbour)
+
+
+@pytest.mark.parametrize(
+    "names, found",
+    [
+        (["a.sqlite", "b.DB", "c.db3", "d.sqlite3"], {"a": "a.sqlite", "b": "b.DB", "c": "c.db3", "d": "d.sqlite3"}),
+        (["a.sqlite", "a/a.sqlite", "z/a.sqlite"], {"a": "a.sqlite"}),
+        (["0/a.sqlite", "a/a.sqlite", "z/a.sqlite"], {"a": "a/a.sqlite"}),
+        (["0/a.sqlite", "z/b.sqlite", "z/z.sqlite"], {"a": "0/a.sqlite", "z": "z/z.sqlite"}),
+        (["a.sqlite", "b/b.sqlite", "old/c.sqlite"], {"a": "a.sqlite", "b": "b/b.sqlite"}),
+        (["a.db", "a.sqlite3"], "a.db and a.sqlite3"),
+        (["0/a.sqlite", "z/a.sqlite"], "0/a.sqlite and z/a.sqlite"),
+    ],
+)
+def test_the_nearest_file_of_a_name_is_the_database_and_two_are_refused(tmp_path, names, found):
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    if isinstance(found, str):
+        with pytest.raises(SourceError, match=f"Which file is the database 'a': {found}"):
+            files._database_files(tmp_path)
+    else:
+        assert files._database_files(tmp_path) == {name: tmp_path / path for name, path in found.items()}
+
+
+def test_a_hidden_folder_beside_the_only_one_with_questions_is_none(harbour, tmp_path_factory):
+    write(harbour, "jsonl", ("question", "sql"), ASKED)
+    root = tmp_path_factory.mktemp("root")
+    shutil.copytree(harbour, root / "mine")
+    (root / ".ipynb_checkpoints").mkdir()
+    assert len(load("folder", root)) == 2
+
+
 @pytest.fixture
 def sheets(tmp_path):
     ships = "id;name;price\n1;Sea Fox;12,50\n2;Orca;1.200,00\n"
@@ -175,7 +255,10 @@ def test_excel_sheets_become_tables(tmp_path):
         book.active.append(list(row))
     book.create_sheet("empty")
     book.create_sheet("crew").append(["name"])
-    book.save(tmp_path / "port.xlsx")
+    book.save(tmp_path / "right.xlsx")
+    with zipfile.ZipFile(tmp_path / "right.xlsx") as right, zipfile.ZipFile(tmp_path / "port.xlsx", "w") as port:
+        for name in right.namelist():  # what WPS and SAP write
+            port.writestr(name, re.sub(rb'<dimension ref="[^"]*"', b'<dimension ref="A1"', right.read(name)))
     path = import_files([tmp_path / "port.xlsx"], tmp_path / "out")
     assert Database(path).tables == ["ship", "crew"]
     rows = Database(path).query("SELECT * FROM ship").rows
@@ -195,8 +278,8 @@ def test_the_command_shows_what_it_found(sheets, tmp_path):
     assert "primary key" in described(tmp_path / "b" / "b.sqlite", "ships")
 
 
-def test_spider_plays_dev_where_there_is_no_train_file_and_kaggledbqa_needs_its_databases(tmp_path):
-    "On ada7898: There is no file train_spider.json; every question was left out, or no examples were found."
+def test_spider_plays_dev_where_there_is_no_train_file(tmp_path):
+    "On ada7898: There is no file train_spider.json."
     folder = tmp_path / "database" / "shop"
     folder.mkdir(parents=True)
     build_database(folder / "shop.sqlite", "CREATE TABLE t (a INTEGER)", {"t": [(1,)]})
@@ -205,12 +288,6 @@ def test_spider_plays_dev_where_there_is_no_train_file_and_kaggledbqa_needs_its_
     assert [q.split for q in load("spider", tmp_path)] == ["dev"]
     with pytest.raises(SourceError, match="train_spider.json"):
         load("spider", tmp_path, split="train")
-    examples = tmp_path / "kaggle" / "examples"
-    examples.mkdir(parents=True)
-    (examples / "shop.json").write_text(rows)
-    for root in (examples.parent, examples):
-        with pytest.raises(SourceError, match="no SQLite files"):
-            load("kaggledbqa", root)
 
 
 @pytest.fixture

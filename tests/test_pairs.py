@@ -1,5 +1,6 @@
 """Wrong SQL that is right on twelve rows: a search driven by the constants of both statements finds each difference."""
 
+import re
 from random import Random
 
 import logic_pairs
@@ -9,8 +10,9 @@ from tables import cases
 from sql_env import Database, load
 from sql_env.database.database import build_database
 from sql_env.grading.answers import compare_rows
-from sql_env.grading.variants.robust import judge_evidence
+from sql_env.grading.variants.robust import NOT_JUDGED, find_evidence, judge_evidence
 from sql_env.grading.variants.selection import VARIANT_STORE
+from sql_env.questions.question_set import Question
 
 pytestmark = pytest.mark.usefixtures("kept_variants")
 
@@ -73,6 +75,58 @@ DECLARED = [  # an order by a key has no ties, each trip has its employee, and n
 def test_honest_sql_passes(firm, gold, sql):
     verdict = judge_evidence(gold, Database(firm), sql)
     assert verdict.correct, verdict
+
+
+def test_half_a_unit_is_rounded_as_sqlite_rounds(firm):
+    "2.125 is 2.13 and not 2.12, its even neighbour."
+    db, gold = Database(firm), "SELECT sum(age) / 8.0 FROM emp"
+    q, sql = Question("q", "?", "firm", gold, db.query(gold).rows), "SELECT round(sum(age) / 8.0, 2) FROM emp"
+    _, reading = find_evidence(q, "@last", [(sql, db.query(sql))])
+    assert judge_evidence(gold, db, sql, reading).correct
+    assert not judge_evidence(gold, db, sql.replace("sum(age)", "(sum(age) - 1)"), reading).correct
+
+
+@pytest.mark.parametrize("gold, sql", CASES)
+def test_layout_changes_no_verdict(firm, gold, sql):
+    db = Database(firm)
+    found = judge_evidence(gold, db, sql)
+    for other in (f"  {sql} ; -- round(1.5, 1)", re.sub("SELECT|FROM|WHERE", lambda m: f"\n/**/ {m[0].lower()}", sql)):
+        assert judge_evidence(gold, db, other) == found
+
+
+LIES = "SELECT first FROM emp ORDER BY emp_id"
+
+
+@pytest.mark.parametrize(
+    "gold, sql, passes",
+    [
+        (LIES, "SELECT first FROM emp", False),
+        (f"{LIES} LIMIT 3", "SELECT first FROM emp LIMIT 3", False),
+        ("SELECT min(emp_id) FROM emp", "SELECT emp_id FROM emp LIMIT 1", False),
+        (LIES.replace("ORDER BY emp_id", ""), "SELECT first FROM emp", True),
+        ("SELECT sum(pay) FROM emp", "SELECT sum(pay) FROM (SELECT pay FROM emp ORDER BY pay)", True),
+        ("SELECT group_concat(first) FROM emp", "SELECT group_concat(first, ',') FROM emp", True),
+        (LIES.replace("emp_id", "age"), "SELECT first FROM (SELECT * FROM emp ORDER BY age)", True),
+        (
+            "SELECT city, max(age) FROM emp GROUP BY city",
+            "SELECT city, age FROM (SELECT city, age, max(age) FROM emp GROUP BY 1)",
+            True,
+        ),
+    ],
+)
+def test_rows_by_the_order_in_which_they_lie_differ(firm, gold, sql, passes):
+    verdict = judge_evidence(gold, Database(firm), sql)
+    assert verdict.correct == passes and ("how they lie" in verdict.detail) != passes, verdict
+
+
+def test_to_agree_where_gold_finds_nothing_is_not_judged_and_a_difference_counts(firm):
+    "No instance has groups of 300, and none a number beyond 5 and below 3."
+    db, gold = Database(firm), "SELECT city FROM emp GROUP BY city HAVING count(*) > 300"
+    for one, other in ((gold, gold.replace("300", "400")), ("SELECT sum(age) FROM emp WHERE age > 5 AND age < 3",) * 2):
+        found = judge_evidence(one, db, other.replace("FROM emp", "FROM emp AS e"))
+        assert found.reason == "nothing_found" and found.reason in NOT_JUDGED
+        assert judge_evidence(one, db, one.lower()).correct, "gold itself"
+        assert judge_evidence(one, db, "SELECT 'x'").reason == "differs"
 
 
 @pytest.mark.slow

@@ -1,16 +1,20 @@
-"A package of somebody else, found by its entry points: its source, verdict and action are played on every face."
+"Packages of somebody else, found by their entry points: source, verdict and action are played on every face."
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from sql_env import EpisodeEnv, Session, load
+from sql_env import EpisodeEnv, OraclePolicy, Session, evaluate, load
+from sql_env.database.database import build_database
+from sql_env.paths import BUNDLED, SourceError
 from sql_env.play.acts import ACTIONS, allowed_actions, find_act, prompt, read_settings
 from sql_env.play.chat import InvalidToolCall, parse_tool_call, tool_schemas
 from sql_env.play.judges import _find_judge, judge_chain
 from sql_env.plugins import find, names
+from sql_env.sources.loading import _findings_of, _read_findings, _with_findings
 
 PLUGIN = Path(__file__).parent.parent / "examples" / "plugin"
 TABLE, _COMMAND = "name | flag\nAlma | NO", "evaluate --source harbour --policy peek_first".split()
@@ -151,12 +155,55 @@ def test_a_server_tells_of_it(questions):
     assert env.step(action_model(("PEEK",))(action_type="PEEK", argument="ship")).result == TABLE
 
 
+@pytest.fixture
+def kaggledbqa(monkeypatch):
+    monkeypatch.syspath_prepend(str(PLUGIN.parent / "kaggledbqa"))
+    yield
+    sys.modules.pop("kaggledbqa", None)
+
+
+def test_a_published_set_in_its_own_layout_and_flat(kaggledbqa, tmp_path):
+    schema = "CREATE TABLE ship (name TEXT, tonnes REAL)"
+    heavy = dict(question="How heavy?", query="SELECT max(tonnes) FROM ship", db_id="harbour")
+    many = dict(question="How many?", query="SELECT count(*) FROM ship", db_id="harbour")
+    for folder, inner in ((tmp_path / "whole", "databases/harbour"), (tmp_path / "flat", ".")):
+        examples = folder / ("examples" if inner != "." else ".")
+        for path in (examples, folder / inner):
+            path.mkdir(parents=True, exist_ok=True)
+        rows = dict(harbour=[heavy, many], harbour_test=[heavy], harbour_fewshot=[many])
+        for name, some in rows.items():
+            (examples / f"{name}.json").write_text(json.dumps(some))
+        with pytest.raises(SourceError, match="Download the databases"):
+            load("kaggledbqa", folder)
+        build_database(folder / inner / "harbour.sqlite", schema, {"ship": [("Bora", 300.0), ("Alma", 120.5)]})
+        found = load("kaggledbqa", folder)
+        ids = [("kaggledbqa-harbour-000", "test", ((300.0,),)), ("kaggledbqa-harbour-001", "fewshot", ((2,),))]
+        assert [(q.question_id, q.split, q.gold_answer) for q in found] == ids
+
+
+def test_a_real_published_set_with_its_findings(kaggledbqa, kaggledbqa_path):
+    "Findings are given by id and hash."
+    qs = load("kaggledbqa", kaggledbqa_path)
+    assert len({q.database_name for q in qs}) == 2 and len(qs) + len(qs.quarantined) == 59
+    some = qs.sample(20)
+    result = evaluate(some, OraclePolicy(some), progress=False)
+    assert result.success_rate == result.robust_rate == 1.0
+    found = _findings_of([*qs, *qs.quarantined])
+    shipped = json.loads((BUNDLED / "audits.json").read_text())["sets"]["kaggledbqa"]["questions"]
+    assert found == shipped, "load gives what the audit found"
+    flagged = next(q for q in qs if q.question_id in found)
+    bare, known = flagged.with_fields(flags=()), _read_findings()
+    assert _with_findings(bare, known).flags
+    for changed in (dict(question_text="Other?"), dict(gold_sql="SELECT 1"), dict(question_id="x")):
+        assert _with_findings(bare.with_fields(**changed), known).flags == ()
+
+
 def test_the_core_scans_no_packages_for_what_it_has():
     code = (
         "import importlib.metadata as m\ndef fail(*args, **kw): raise AssertionError('scanned')\n"
         "m.entry_points = fail\nfrom sql_env import Episode, load\n"
         "qs = load('bundled'); q = qs[0]\n"
-        "ep = Episode(q, qs.database(q.database_name), verify='robust', actions='search')\n"
-        "ep.reset(); ep.step('SEARCH', 'name'); ep.step('ANSWER', '1'); ep.robust\n"
+        "ep = Episode(q, qs.database(q.database_name), verify='robust', actions='abstain')\n"
+        "ep.reset(); ep.step('ANSWER', '1'); ep.robust\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -193,8 +193,8 @@ def test_the_probe_finds_what_no_repetition_repairs(kind, waits):
 
 def test_the_probe_waits_for_a_busy_server_and_says_that_nobody_is_there(waits, monkeypatch):
     with pytest.raises(EndpointError, match="is the server running") as caught:
-        ChatPolicy("m", "http://127.0.0.1:9/v1", KEY, timeout=9).probe()
-    assert caught.value.kind == "absent" and sum(waits) == 9, "it may still be starting"
+        ChatPolicy("m", "http://127.0.0.1:9/v1", KEY).probe()
+    assert caught.value.kind == "absent" and sum(waits) == 10, "it may still be starting"
     with pytest.raises(EndpointError, match="base_url right"), FakeServer([b"<html>Hi"]) as server:
         ChatPolicy("m", server.url, KEY).probe()
     waits.clear()
@@ -249,8 +249,9 @@ def test_a_failure_by_chance_and_a_server_that_is_down_keep_the_tools(waits):
     assert sum(waits[2:]) == 20
 
 
-def test_a_server_that_still_starts_is_waited_for_and_told_at_each_try(monkeypatch, capsys):
-    "On 90d960bd a refused connection ended the run at once; a name that leads nowhere still does."
+@pytest.mark.parametrize("is_terminal, lines", [(False, 1), (True, 4)])
+def test_a_server_that_still_starts_is_waited_for_in_one_line(is_terminal, lines, monkeypatch, capsys):
+    "In a terminal it counts down; a refused connection ends no run at once, a name that leads nowhere does."
     server = FakeServer([[("describe", dict(table_name="visit"))]])
     server.close()
     slept = []
@@ -261,12 +262,13 @@ def test_a_server_that_still_starts_is_waited_for_and_told_at_each_try(monkeypat
             server.listen(server.port)
 
     monkeypatch.setattr("time.sleep", sleep)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
     with server:
         questions = load("bundled").split("test")
-        evaluate(questions, ChatPolicy("m", server.url, KEY), 1)
+        evaluate(questions, ChatPolicy("m", server.url, KEY, wait=600), 1)
     told = capsys.readouterr().err
-    assert len(slept) == 4 and told.count("waiting up to ") == 4, told
-    assert "nobody listens there" in told and "a call is read" in told
+    assert slept == [1] * 4 and told.count("nobody listens there") == lines, told
+    assert told.count("\x1b[1A\x1b[K") == lines - 1 and "waiting 600 s" in told and "a call is read" in told
     with FakeServer([PROBES["address"]]) as other:
         for url in ("http://nobody.invalid/v1", other.url):
             with pytest.raises(EndpointError, match="base_url right") as caught:

@@ -17,7 +17,7 @@ from sql_env.grading.answers import Verdict, format_rows
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
 from sql_env.play.reward import RewardConfig, RewardMeter, TurnFacts, _Overlaps
 from sql_env.policies.baselines import hacks_for
-from sql_env.worlds import AmbiguousWorld, world_set
+from sql_env.worlds import world_set
 
 laws = law(100)
 RIGHT, WRONG = Verdict(True, "match"), Verdict(False, "values")
@@ -39,9 +39,9 @@ def sparse(draw):
 @st.composite
 def shaped(draw, gamma=st.floats(0.5, 1)):
     "Costs that together stay below the prize; any weight of the potential."
-    correct, total, cuts = (draw(st.floats(0.1, 10)), draw(st.floats(0, 0.95)), [draw(part) for _ in range(4)])
-    step, error, repeat, clarify = (correct * total * c / (sum(cuts) or 1) for c in cuts)
-    costs = dict(step_cost=step, error_cost=error, repeat_cost=repeat, clarify_cost=clarify)
+    correct, total, cuts = (draw(st.floats(0.1, 10)), draw(st.floats(0, 0.95)), [draw(part) for _ in range(3)])
+    step, error, repeat = (correct * total * c / (sum(cuts) or 1) for c in cuts)
+    costs = dict(step_cost=step, error_cost=error, repeat_cost=repeat)
     return RewardConfig(correct, shaping=draw(st.floats(0, 3)), gamma=draw(gamma), **costs)
 
 
@@ -54,8 +54,8 @@ def partial(draw):
 
 
 PRESETS = {kind: getattr(RewardConfig, kind)() for kind in ("sparse", "shaped", "partial")}
-asking = PRESETS["sparse"].asking(), PRESETS["partial"].asking(0.4, 0.2)
-undiscounted = sparse() | shaped(st.just(1.0)) | partial() | st.sampled_from([*PRESETS.values(), *asking])
+abstaining = replace(PRESETS["sparse"], abstain=0.2), replace(PRESETS["partial"], abstain=0.4)
+undiscounted = sparse() | shaped(st.just(1.0)) | partial() | st.sampled_from([*PRESETS.values(), *abstaining])
 anything = undiscounted | shaped() | st.sampled_from([RewardConfig.shaped(0.9), RewardConfig.shaped(0.99)])
 CONFIGS = PRESETS | {"shaped, discounted": RewardConfig.shaped(0.95)}
 
@@ -71,7 +71,7 @@ def turns(draw, endings=(RIGHT, WRONG, None), budget=None):
     "The turns of one episode; the last is an answer, or the step at which the budget runs out."
     tables, rows = st.lists(st.sampled_from((*TABLES, "z")), max_size=2), st.none() | result()
     yes = st.booleans()
-    facts = st.builds(TurnFacts, error=yes, repeat=yes, tables=tables, rows=rows, asked=yes)
+    facts = st.builds(TurnFacts, error=yes, repeat=yes, tables=tables, rows=rows)
     middle = [draw(facts) for _ in range(draw(st.integers(0, (budget or 15) - 1)))]
     return [*middle, TurnFacts(repeat=draw(yes), verdict=draw(st.sampled_from(endings)), done=True)]
 
@@ -173,24 +173,13 @@ def test_the_worst_right_episode_beats_the_best_wrong_one_and_abstaining_lies_be
     assert low > max(high, 0) + 0.3
     expected = dict(sparse=1, shaped=0.4, partial=0.9 if budget > 1 else 1)
     assert low == pytest.approx(expected[kind], abs=0.3 / budget + EPS)
-    # abstaining at once: above a wrong answer at once, below the worst right episode that asks all the way
-    config = config.asking(abstain=0.2, clarify_cost=0.15)
-    worst = [TurnFacts(asked=True, repeat=True)] * (budget - 1)
+    # abstaining at once: above a wrong answer at once, below the worst right episode
+    config = replace(config, abstain=0.2)
+    worst = [TurnFacts(repeat=True)] * (budget - 1)
     walks = [end(WRONG)], [end(ABSTAINED)], [*worst, end(RIGHT)]
     wrong, abstained, low = (total(pay(config, [("x",)], ("a",), budget, walk)) for walk in walks)
     assert wrong + 0.2 == pytest.approx(abstained)
     assert abstained < low and config.margin(budget) > 0
-    assert RewardConfig.shaped(0.9).asking().abstain == 0
-
-
-@pytest.mark.parametrize("budget", [1, 2, 15, 100])
-def test_a_question_has_a_price_of_its_own(budget):
-    "The first costs the same whatever the budget, and all of them together less than what is stated."
-    for config in (RewardConfig.sparse().asking(), RewardConfig.partial().asking(0.1, 0.3)):
-        asks = pay(config, [("x",)], ("a",), budget, [*[TurnFacts(asked=True)] * (budget - 1), end(RIGHT)])
-        prices = [-part.get("clarify", 0) for part in asks[:-1]]
-        assert prices == [pytest.approx(config.clarify_cost / 2 ** (n + 1)) for n in range(budget - 1)]
-        assert sum(prices) <= config.clarify_cost
 
 
 @laws
@@ -210,7 +199,7 @@ def test_always_abstaining_is_the_worst_that_work_can_be_and_rewards_are_finite_
     "With `asking`: any episode without refused or repeated actions or questions earns as much as abstaining at once."
     config, *rest, budget, walk = game
     config = replace(config, abstain=0.0)
-    clean = [replace(t, error=False, repeat=False, asked=False) for t in walk]
+    clean = [replace(t, error=False, repeat=False) for t in walk]
     both = clean, [end(ABSTAINED)]
     worth = [discounted(pay(config, *rest, budget, t), config.gamma, *PAID) for t in both]
     assert worth[0] >= worth[1] - 1e-9
@@ -219,7 +208,7 @@ def test_always_abstaining_is_the_worst_that_work_can_be_and_rewards_are_finite_
     low, high = game[0].range
     for p in pay(*game):
         assert all(math.isfinite(v) and v for v in p.values())
-        assert set(p) <= {"outcome", "step", "error", "repeat", "shaping", "clarify"}
+        assert set(p) <= {"outcome", "step", "error", "repeat", "shaping"}
         assert low - EPS <= sum(p.values()) <= high + EPS
 
 
@@ -531,10 +520,10 @@ def test_who_reads_no_row_or_any_row_earns_nothing_and_who_reads_the_right_ones_
     assert mean < 0.005
 
 
-@pytest.mark.parametrize("name", [*CONFIGS, "asking"])
+@pytest.mark.parametrize("name", [*CONFIGS, "abstaining"])
 def test_answers_in_doubt_earn_nothing(name, stage):
     "They cost a step and end nothing: an episode with one more of them never earns more."
-    config = CONFIGS.get(name) or RewardConfig.partial().asking()
+    config = CONFIGS.get(name) or replace(RewardConfig.partial(), abstain=0.1)
     rng, seen = Random(f"doubt {name}"), 0
     for q, db, pool in stage:
         for ending in (format_rows(q.gold_answer), "no such thing", "@last"):
@@ -585,19 +574,17 @@ def test_constants_earn_less_than_reading(tell):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("source", ["bundled", "ambiguous 1", pytest.param("ambiguous 3", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("source", ["bundled", "worlds 1", pytest.param("worlds 3", marks=pytest.mark.slow)])
 def test_always_abstaining_earns_less_than_the_greedy_baseline(source, preset, tmp_path, tell):
     kind, _, level = source.partition(" ")
-    made = dict(folder=tmp_path, kind=AmbiguousWorld)
+    made = dict(folder=tmp_path, unanswerable=0.05)
     qs = load("bundled").sample(80, 3) if kind == "bundled" else world_set("test", int(level), 40, **made)
-    plain = PRESETS[preset]
-    for reward in (plain, plain.asking()):
-        env = EpisodeEnv(qs, reward=reward, actions=(*ACTIONS, *EXTRA_ACTIONS))
-        players = [GreedyPolicy(), *(h for h in hacks_for(["ABSTAIN"]) if h.name.startswith("abstain"))]
-        earned = {p.name: evaluate(env, p, progress=False, robust=False).avg_reward for p in players}
-        greedy = earned.pop("greedy")
-        tell(f"{source}, {preset}: greedy {greedy:.3f}, always abstaining {max(earned.values()):.3f}")
-        assert max(earned.values()) < greedy
+    env = EpisodeEnv(qs, reward=PRESETS[preset], actions=(*ACTIONS, *EXTRA_ACTIONS))
+    players = [GreedyPolicy(), *(h for h in hacks_for(["ABSTAIN"]) if h.name.startswith("abstain"))]
+    earned = {p.name: evaluate(env, p, progress=False, robust=False).avg_reward for p in players}
+    greedy = earned.pop("greedy")
+    tell(f"{source}, {preset}: greedy {greedy:.3f}, always abstaining {max(earned.values()):.3f}")
+    assert max(earned.values()) < greedy
 
 
 @pytest.mark.slow

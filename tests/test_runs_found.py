@@ -43,6 +43,37 @@ def test_view_names_runs_apart(sql_env, place, tmp_path):
     assert set(json.loads(out)["episodes"]) == {"greedy@mon", "greedy@tue", "oracle@mon", "oracle@saved"}
 
 
+def test_a_log_judged_again_is_no_run_of_its_own_unless_it_is_named(sql_env, tmp_path):
+    for policy in ("oracle", "greedy"):
+        assert sql_env(*f"evaluate -n 3 --no-floor --split test --log runs --policy {policy}".split())[0] == 0
+    assert sql_env("rescore", "runs/oracle.jsonl")[0] == 0
+    again = tmp_path / "runs" / "oracle.rescored.jsonl"
+    assert again.is_file()
+
+    def seen(*paths):
+        return list(json.loads(sql_env("view", *paths, "--out", tmp_path / "v.html", "--json")[1])["episodes"])
+
+    assert seen("runs") == ["greedy", "oracle"] and len(seen("runs", again)) == 3
+    code, out, err = sql_env("compare", "runs")
+    assert code == 0 and "@" not in out and "oracle.rescored.jsonl: " in err
+    (tmp_path / "runs" / "oracle.jsonl").unlink()
+    assert seen("runs") == ["greedy", "oracle"], "what it was made of is gone"
+
+
+def test_the_next_command_names_a_level_only_where_there_are_levels(sql_env, small_set):
+    log = ("--policy", "oracle", "-n", 2, "--no-floor", "--log", "runs")
+    assert "--level" not in sql_env("evaluate", "--source", "folder", "--path", small_set, *log)[1]
+    assert "--level 1" in sql_env("evaluate", "--source", "worlds", "--log", "w", *log[:-2])[1]
+
+
+@pytest.fixture
+def small_set(tmp_path):
+    from sql_env.questions.question_set import save_question_set
+
+    save_question_set(load("bundled", split="test").sample(3), tmp_path / "mine")
+    return tmp_path / "mine"
+
+
 def test_a_log_is_the_file_that_is_named(sql_env, tmp_path):
     args = "evaluate -n 3 --no-floor --log".split()
     assert sql_env(*args, "runs/o.jsonl", "--policy", "oracle")[0] == 0

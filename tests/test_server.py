@@ -288,12 +288,12 @@ def test_the_document_says_what_this_server_takes(questions):
     "Any object was an action, with an example that is refused; verbs, options and ways to talk were missing."
     from fastapi.testclient import TestClient
 
-    app = server.create_app(server.Settings(web=False, actions="search"), questions)
+    app = server.create_app(server.Settings(web=False, actions="abstain"), questions)
     document = app.openapi()
     schemas = document["components"]["schemas"]
     action = schemas["StepRequest"]["properties"]["action"]
     verbs = action["properties"]["action_type"]["enum"]
-    assert verbs == [*ACTIONS, "SEARCH"] and "keep nothing" in document["info"]["description"]
+    assert verbs == [*ACTIONS, "ABSTAIN"] and "keep nothing" in document["info"]["description"]
     assert "schema_info" in schemas["StepResponse"]["properties"]["observation"]["properties"]
     with TestClient(app, base_url="http://localhost") as client:
         for path, name in (("/reset", "ResetRequest"), ("/step", "StepRequest")):

@@ -77,17 +77,6 @@ def play_openenv(questions, spoil, **rules) -> list:
     return [one.reward for one in sent if one.done][:1]
 
 
-def play_gymnasium(questions, spoil, **rules) -> list:
-    gym = pytest.importorskip("sql_env.integrations.gymnasium").GymEnv(questions, **rules)
-    gym.reset()
-    spoil(gym.env.episode.database)
-    with suppress(Exception):
-        for verb, text in moves(questions):
-            _, reward, *_ = gym.step(dict(action_type=gym.actions.index(verb), argument=text))
-        return [reward]
-    return [None]
-
-
 def play_trl(questions, spoil, **rules) -> list:
     trl = pytest.importorskip("sql_env.integrations.trl")
     env = trl.SQLEnvTRL(questions, reward="sparse", **rules)
@@ -127,7 +116,7 @@ def play_evaluation(questions, spoil, **rules) -> list:
     return [None if episode.blame == "environment" else episode.total_reward]
 
 
-IDIOMS = (play_openenv, play_gymnasium, play_trl, play_mcp, play_evaluation)
+IDIOMS = (play_openenv, play_trl, play_mcp, play_evaluation)
 
 
 @pytest.mark.parametrize("fault", (cut, overwritten, replaced, os.remove))

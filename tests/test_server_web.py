@@ -7,7 +7,6 @@ import shutil
 import pytest
 from serving import Server
 
-from sql_env import load
 from sql_env.database.database import build_database
 from sql_env.play.board import escape_markup
 
@@ -169,30 +168,24 @@ def test_a_practice_server_shows_gold_at_the_end(browser, theme, width):
         page.wait_for_selector(".sx-error:has-text('no question')")
 
 
-def test_a_visitor_asks_and_abstains(browser):
-    asks = next(q for q in load("ambiguous") if q.clarifications)
-    with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_SOURCE="ambiguous", SQL_ENV_ACTIONS="abstain,clarify") as s:
+def test_a_visitor_abstains(browser):
+    with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_ACTIONS="abstain") as s:
         page, errors = open_page(browser, s.http)
-        new_question(page, question_id=asks.question_id)
-        (fact,) = asks.clarifications
-        page.fill("#se-clarify textarea, #se-clarify input", f"Which {fact.term}?")
-        page.keyboard.press("Enter")
-        page.wait_for_selector("blockquote")
-        assert escape_markup(fact.fact) in page.locator("blockquote").first.inner_text()
+        new_question(page, 5)
         page.fill("#se-abstain textarea, #se-abstain input", "It is unclear.")
         click(page, "abstain-send", ".sx-wrong")
-        assert page.locator("#se-clarify-send").is_disabled() and not errors
+        assert page.locator("#se-abstain-send").is_disabled() and not errors
         click(page, "new", "text=15 of 15 steps left")
         assert page.locator("#se-abstain textarea, #se-abstain input").input_value() == ""
 
 
 def test_with_all_actions_results_are_in_sight_and_boxes_are_those_of_the_question(browser):
     "The result lay under six boxes, and EXECUTE was offered where there is nothing to change."
-    every = "abstain,clarify,search,execute"
+    every = "abstain,execute"
     with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_ACTIONS=every) as s:
         page, errors = open_page(browser, s.http, (1280, 800))
         new_question(page, 5)
-        page.wait_for_selector("#se-search")
+        page.wait_for_selector("#se-abstain")
         assert page.locator("#se-execute, #se-execute-send").count() == 0
         click(page, "sample", ".sx-scroll")
         box = page.locator(".sx-scroll").first.bounding_box()

@@ -368,7 +368,7 @@ def test_a_state_of_other_data_is_refused(tmp_path):
         "schema_level='names', not 'full'": dict(questions=bundled(), schema_level="full"),
         "reward=.*, not": dict(questions=bundled(), reward=RewardConfig.partial()),
         "limits=.*, not": dict(questions=bundled(), limits=replace(bundled().limits, rows=7)),
-        "actions=.*, not": dict(questions=bundled(), actions=(*ACTIONS, "CLARIFY")),
+        "actions=.*, not": dict(questions=bundled(), actions=(*ACTIONS, "ABSTAIN")),
     }
     for problem, options in refused.items():
         with pytest.raises(ValueError, match=problem):

@@ -135,18 +135,10 @@ def test_a_line_of_help_an_audit_without_flags_and_a_server_of_as_many_questions
     report = AuditReport("x", [load("bundled")[0].with_fields(flags=(), reasons=())])
     assert "No question has a flag." in audit_markdown(report) and "| flag" not in audit_markdown(report)
     assert len(_load_questions(Settings(source="tasks", n=5))) == 5
-    assert len(_load_questions(Settings(source="bundled", n=5))) > 5  # which generates none
-
-
-def test_texts_by_chance_are_as_long_as_an_agent_writes():
-    gym = pytest.importorskip("gymnasium")
-    from sql_env.integrations.gymnasium import GymEnv
-
-    env = GymEnv(load("bundled"))
-    env.action_space.seed(0)
-    drawn = [env.action_space.sample() for _ in range(40)]
-    assert max(len(action["argument"]) for action in drawn) <= 200
-    assert all(map(env.action_space.contains, drawn)) and gym
+    for ignored in (dict(n=5), dict(level=2), dict(path="mine")):  # of bundled, which takes none of them
+        with pytest.raises(ValueError, match=f"takes no path|no option '{min(ignored)}'"):
+            _load_questions(Settings(**ignored))
+    assert Settings.from_env(dict(SQL_ENV_PATH="mine")).source == "folder"
 
 
 def test_a_fork_that_is_closed_leaves_the_session_it_came_from():

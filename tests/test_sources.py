@@ -193,11 +193,15 @@ def test_spider_from_a_zip(small_spider, tmp_path, cache, inside):
     stamp = {p: p.stat().st_mtime_ns for p in cache.rglob("*") if p.is_file()}
     check_small(load("spider", archive, split="dev"))
     assert stamp and stamp == {p: p.stat().st_mtime_ns for p in cache.rglob("*") if p.is_file()}, "unpacked once"
-    text = (small_spider / "dev.json").read_text()
-    (small_spider / "dev.json").write_text(text.replace("age > 3", "age > 4").replace("What about", "Which about"))
+    text, size = (small_spider / "dev.json").read_text(), archive.stat().st_size
     (tmp_path / "other").mkdir()
-    qs = load("spider", zipped(small_spider, tmp_path / "other" / "s.zip", inside), split="dev")
-    assert qs[0].question_text == "Which about pets?" and "age > 4" in qs[0].gold_sql, "another of the same name"
+    for word, target in (("Tell", tmp_path / "other" / "s.zip"), ("Whom", archive)):
+        (small_spider / "dev.json").write_text(
+            text.replace("age > 3", "age > 4").replace("What about", f"{word} about")
+        )
+        qs = load("spider", zipped(small_spider, target, inside), split="dev")
+        assert target.stat().st_size == size
+        assert qs[0].question_text == f"{word} about pets?" and "age > 4" in qs[0].gold_sql, "of the same name and size"
 
 
 @pytest.mark.parametrize("path, content, says", cases("sources_errors_of_spider"))

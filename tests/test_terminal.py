@@ -106,23 +106,21 @@ def test_commands_print_by_two_functions_only():
 
 
 def test_text_of_a_database_obeys_nobody_wherever_it_is_shown(tmp_path):
-    "Cells, names, comments, descriptions, passages: all are shown alike; a cell can be answered as it is shown."
+    "Cells, names, comments, descriptions: all are shown alike; a cell can be answered as it is shown."
     evil = "a\x1b[2Jb\x9bc\u202ed\u2066e\u200bf\ufeffg\u200dh\U000e0041"
     schema = f'CREATE TABLE "t{evil}" (name /* what {evil} is */, wombat)'
     path = tmp_path / "evil.sqlite"
     build_database(path, schema, {f"t{evil}": [(evil, "Olga <olga@post.example.org>")]})
     described = {f"t{evil}".lower(): dict(wombat=f"a wombat {evil}")}
-    documents = {"notes.md": f"# Of {evil}\n\nA numbat {evil} is no wombat.\n"}
-    database = Database(path, descriptions=described, documents=documents)
+    database = Database(path, descriptions=described)
     q = Question("q", "Which?", "evil", "SELECT name", ((evil,),), answer_type="string")
-    episode = Episode(q, database, actions="search", schema_level="full")
+    episode = Episode(q, database, schema_level="full")
     episode.reset()
-    about = [f"t{evil}", f"t{evil}", f'SELECT * FROM "t{evil}"', "wombat numbat what"]
-    for step in zip(("DESCRIBE", "SAMPLE", "QUERY", "SEARCH"), about):
+    about = [f"t{evil}", f"t{evil}", f'SELECT * FROM "t{evil}"']
+    for step in zip(("DESCRIBE", "SAMPLE", "QUERY"), about):
         obs = episode.step(*step)
         shown = obs.result + obs.schema_info
         assert not obs.error and not OBEYED & set(shown) and "\u200d" not in shown, step
-    assert "numbat" in obs.result and "what" in obs.result
     query = episode.turns[2].result
     assert "Olga <olga@post.example.org>" in query
     cell = query.splitlines()[1].rpartition(" | ")[0]

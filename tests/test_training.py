@@ -733,6 +733,76 @@ def test_a_recipe_is_changed_and_described(own_folder):
         change_recipe(NANO, model="Qwen/Qwen3-0.6B")
 
 
+def test_two_trainings_do_not_share_a_folder(tmp_path, monkeypatch):
+    "The second is refused while the first trains, whatever it trains, and changes nothing."
+    refused = []
+
+    def run_stage(run, stage):
+        before = (tmp_path / "recipe.json").read_text()
+        for other in (NANO, COLAB):
+            with pytest.raises(ValueError, match="another training") as e:
+                train(other, tmp_path)
+            refused.append(str(e.value))
+        assert (tmp_path / "recipe.json").read_text() == before
+
+    monkeypatch.setattr(runs, "_run_stage", run_stage)
+    train(NANO, tmp_path, stages=["copy"])
+    assert len(refused) == 2
+    train(NANO, tmp_path, stages=["copy"])  # the first is over
+    assert len(refused) == 4
+
+
+def test_a_checkpoint_is_written_each_minute_unless_that_takes_long(tmp_path):
+    "Of several processes none does so by a clock of its own; a save of 30 s is not repeated before 10 minutes."
+    now, control, args = [0.0], SimpleNamespace(should_save=False), SimpleNamespace(world_size=1)
+    saver = runs._minute_callback(lambda: now[0])
+    saver.on_train_begin(args, None, control)
+    saved = []
+    for seconds in range(10, 1300, 10):
+        now[0] = float(seconds)
+        saver.on_step_end(args, None, control)
+        if control.should_save:
+            saved.append(seconds)
+            now[0] += 30 if len(saved) == 3 else 0
+            saver.on_save(args, None, control)
+            control.should_save = False
+    assert saved[:4] == [60, 120, 180, 810]
+    now[0] += 1000
+    saver.on_step_end(SimpleNamespace(world_size=2), None, control)
+    assert not control.should_save
+
+
+@pytest.mark.parametrize(
+    "kept, told", [((), "Nothing"), (("imitate/checkpoint-20", "imitate/checkpoint-250"), "step 250")]
+)
+def test_ctrl_c_says_what_is_kept_and_how_it_goes_on(monkeypatch, tmp_path, kept, told):
+    from typer.testing import CliRunner
+
+    from sql_env.cli import app
+
+    def interrupted(recipe, folder, *rest):
+        for name in kept:
+            (folder / name).mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sql_env.training.run.train", interrupted)
+    monkeypatch.setattr(sys, "argv", ["sql_env", "train", "first", "--out", "r"])
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["train", "first", "--out", "r"])
+    assert done.exit_code == 130 and told in done.output and "sql_env train first --out r" in done.output
+
+
+def test_after_a_first_training_the_model_plays_what_it_learned(monkeypatch, tmp_path):
+    from typer.testing import CliRunner
+
+    from sql_env.cli import app
+
+    monkeypatch.setattr("sql_env.training.run.train", lambda recipe, folder, seed, *_: Run(recipe, folder, seed))
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["train", "first", "--evals", "none"])
+    assert "evaluate --policy runs/first-0/imitate/model --source worlds\n" in done.output
+
+
 def test_the_command_trains_on_own_questions(monkeypatch, tmp_path):
     from typer.testing import CliRunner
 
@@ -751,16 +821,16 @@ def test_the_command_trains_on_own_questions(monkeypatch, tmp_path):
         return CliRunner().invoke(app, ["train", "colab", "--evals", "none", *options])
 
     options = "--source folder --path mydata --model me/mine --lr 2e-6 --max-steps 7 --vllm colocate --budget 10"
-    options += " --verify robust --actions search --reward sparse --schema-level full"
+    options += " --verify robust --actions abstain --reward sparse --schema-level full"
     save_question_set(load("bundled").sample(40), tmp_path / "mydata")
     played = run(*options.split())  # what it says to play next is what it did not learn from
     assert played.exit_code == 0 and "--source folder --path mydata --split=test" in played.output
-    play = dict(budget=10, verify="robust", actions="search", reward="sparse")
+    play = dict(budget=10, verify="robust", actions="abstain", reward="sparse")
     [recipe] = asked
     told = change_recipe(COLAB, "folder:mydata", "me/mine", None, 2e-6, 7, "colocate", schema_level="full", **play)
     assert recipe == told
     assert {stage.schema_level for stage in recipe.stages} == {"full"}
-    meant = play | dict(actions=(*ACTIONS, "SEARCH"), reward=RewardConfig.sparse())
+    meant = play | dict(actions=(*ACTIONS, "ABSTAIN"), reward=RewardConfig.sparse())
     assert {name: recipe.env[name] for name in play} == meant
     for wrong in ("--source folder", "--source worlds", "--path mydata", "--vllm yes", "--evals x"):
         assert run(*wrong.split()).exit_code != 0

@@ -105,7 +105,7 @@ def test_what_crashed_episodes_cost_counts_against_the_cap(tmp_path):
 
 
 def test_a_cap_without_a_price_is_refused_with_what_to_do(sql_env, server):
-    with pytest.raises(ValueError, match=r"--price 0.25 2.*max_tokens"):
+    with pytest.raises(ValueError, match=r"--price 0.25 2.*max_tokens \(--max-tokens-total\)"):
         evaluate(one(), ChatPolicy("m", server.url), max_cost=1, progress=False)
     code, _, err = sql_env(*chat(server, "--max-cost", 1))
     assert code == 2 and "--price" in err and server.calls == 0

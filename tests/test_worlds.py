@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from laws import law
 
-from sql_env import Database, SourceError, evaluate, load
+from sql_env import Database, EpisodeEnv, SourceError, evaluate, hack_floor, load
 from sql_env.policies.baselines import HACKS, GreedyPolicy, OraclePolicy
 from sql_env.questions.gold import GoldRunner, same_rows
 from sql_env.questions.question_set import find_split_leaks, question_to_json, save_question_set
@@ -456,3 +456,29 @@ def test_export_loads_as_a_folder(tmp_path):
     again = world_set("test", 3, 25, folder=tmp_path / "db")
     qs = load("folder", path=save_question_set(again, tmp_path / "out"))
     assert list(qs) == list(again) and not qs.quarantined
+
+
+@pytest.mark.parametrize("level", [1, 3, 5])
+def test_a_share_of_the_questions_asks_for_what_no_table_has(level, tmp_path):
+    "In the words of the others, which stay as they are; who abstains after a look is right, and who answers is not."
+    seen = asked = 0
+    for seed in range(12):
+        plain, some = World(seed, level), World(seed, level, unanswerable=0.4)
+        assert plain.image == some.image and plain.name != some.name
+        texts = {word for t in some.tables.values() for c in t.columns for word in c.text.lower().split()}
+        before = {q.question_text for q in plain.questions}
+        for q in some.questions:
+            asked += 1
+            if q.answerable:
+                assert q.question_text in before and q.gold_answer
+                continue
+            seen += 1
+            assert q.missing in q.question_text and not {*q.missing.lower().split()} & texts
+            assert q.tables_involved and not q.gold_sql and not q.gold_answer
+    assert 0.1 < seen / asked < 0.45
+    questions = load("worlds", level=level, n=40, split="test", unanswerable=0.3)
+    lacking = sum(not q.answerable for q in questions)
+    env = EpisodeEnv(questions, actions="abstain")
+    assert lacking and evaluate(env, OraclePolicy(questions), progress=False).success_rate == 1
+    floor = hack_floor(questions, actions=("ABSTAIN",))
+    assert max(floor.values()) <= (lacking + 2) / len(questions)

@@ -124,7 +124,6 @@
     const tag = (text, cls = "") => tags.append(make("span", cls, text));
     if (e.fail) tag(failures[e.fail] || e.fail, "rx-fail");
     if (e.why) tag(e.why);
-    if (e.asked) tag(e.asked > 1 ? `asked ${e.asked} times` : "asked");
     if (e.state === "right" && e.robust === false) tag("not robust", "rx-alarm");
     if (e.state === "right" && e.robust === null && judged) tag("robust not judged");
     if (e.state === "right" && !e.grounded) tag("not grounded", "rx-alarm");

@@ -260,15 +260,14 @@ class SourceOptions:
 
     table: ClassVar[str] = f"""
 [Questions]
-source {"|".join(sources.SOURCE_NAMES)}  Where questions come from: %s.
+source {"|".join(sources.SOURCE_NAMES)}  Where questions come from: %s. If not given, bundled, or folder with --path.
 path                        Folder or zip of the source; owner/name of a data set for hf.
 split                       One split, such as train, validation, test, dev.
-level 1..5                  Level of generated worlds.
-worlds_seed                 Seed of generated worlds: another number gives others.
+level 1..5                  Level of generated worlds; 1 if not given.
+worlds_seed                 Seed of generated worlds: another number gives others; 0 if not given.
+unanswerable 0..1           Share of questions of generated worlds that the database can't answer.
 evidence                    Whether hints that come with questions are shown; they are if not given.
 descriptions --descriptions  DESCRIBE shows what BIRD says about columns.
-documents --documents       A search finds BIRD's hints and descriptions; hints are no part of the questions then.
-tables 30..                 Number of tables of wide worlds.
 dialect                     SQL dialect of the gold, such as mysql; it is translated.
 [Limits of one statement]
 operations 1..  Steps of SQLite's virtual machine.
@@ -276,20 +275,23 @@ seconds 0.01..  Seconds of processor time, an emergency stop.
 rows 1..        Rows of a result.
 memory 0..      Megabytes for its sorts and temporary tables, 0 = any."""
 
-    source: str = "bundled"
+    source: str | None = None
     path: Path | None = None
     split: str | None = None
-    level: int = 1
-    worlds_seed: int = 0
+    level: int | None = None
+    worlds_seed: int | None = None
+    unanswerable: float | None = None
     evidence: bool | None = None
     descriptions: bool = False
-    documents: bool = False
-    tables: int | None = None
     dialect: str | None = None
     operations: int | None = None
     seconds: float | None = None
     rows: int | None = None
     memory: int | None = None
+
+    def __post_init__(self):
+        if self.source is None:
+            object.__setattr__(self, "source", "folder" if self.path else "bundled")
 
     def with_split(self) -> "SourceOptions":
         "The test split where a source of ours has one and none is asked for; all questions for `--split all`."
@@ -314,17 +316,19 @@ memory 0..      Megabytes for its sorts and temporary tables, 0 = any."""
         "Load the questions; sources that take long show a bar."
         from sql_env.sources.loading import takes_option
 
+        source = self.source or ""
         wanted: Fields = dict(
+            level=self.level,
+            seed=self.worlds_seed,
+            unanswerable=self.unanswerable,
+            n=n if takes_option(source, "n") else None,
             evidence=self.evidence,
             descriptions=self.descriptions or None,
-            documents=self.documents or None,
             dialect=self.dialect,
             limits=self.limits,
         )
-        if_taken = dict(level=self.level, n=n, n_tables=self.tables, seed=self.worlds_seed)
-        wanted |= {name: x for name, x in if_taken.items() if takes_option(self.source, name)}
         options |= {name: x for name, x in wanted.items() if x is not None}
-        return sources.load(self.source, self.path, self.split, progress=show_progress, **options)
+        return sources.load(source, self.path, self.split, progress=show_progress, **options)
 
 # %% ../../nbs/cli/01_app.ipynb #8721e39b
 POLICY_NAMES = ", ".join(KINDS["policies"])  # for the help
@@ -351,12 +355,11 @@ def make_policy(
     name: str,  # or the folder of one
     questions: "QuestionSet",
     seed: int = 0,
-    actions: Sequence[str] = (),  # that are allowed
 ) -> Any:
     "A policy by name, or one that a folder holds; raises `SourceError`."
     known = policies.policy_names()
     if name in known:
-        return policies.named_policy(name, questions, seed, actions)
+        return policies.named_policy(name, questions, seed)
     if Path(name).is_dir():
         return _policy_in(name)
     raise SourceError(
@@ -385,7 +388,8 @@ class ModelOptions:
     table: ClassVar[str] = """
 [Language model]
 model             Name of a model on a server, a .gguf file, or the folder of a model as `sql_env train` writes it into
-                  STAGE/model; anthropic/NAME and google/NAME are asked in their own protocols.
+                  STAGE/model; anthropic/NAME and google/NAME are asked in their own protocols. May be given more than
+                  once: each plays.
 base_url          Server of the model, such as http://localhost:8000/v1; the provider's own if not given.
 provider openai|anthropic|google  Whose protocol is spoken: openai (most servers), anthropic or google; from the
                   model's name if not given.
@@ -403,6 +407,7 @@ max_tokens 1..    Most tokens in one message of the model.
 option            Another field of the request as NAME=VALUE, with the value in JSON, such as top_p=0.9; may be given
                   more than once.
 timeout 1..       Seconds of one request; 120 if not given.
+wait 0..          Seconds that a server on which nobody listens yet is waited for; 10 if not given.
 max_retries 0..   How often a request is sent again after a server error or a timeout; 5 if not given. Rate limits are
                   waited for.
 rpm 0.1..         Requests a minute that the account allows, of all episodes together; any number if not given.
@@ -415,7 +420,7 @@ cached_price 0..  Dollars for a million tokens in that come from the provider's 
 batch 1..         Episodes that a local model plays at the same time; 64 if not given.
 """
 
-    model: str | None = None
+    model: list[str] | None = None
     base_url: str | None = None
     provider: str | None = None
     protocol: str | None = None
@@ -428,6 +433,7 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
     max_tokens: int | None = None
     option: list[str] | None = None
     timeout: float | None = None
+    wait: float | None = None
     max_retries: int | None = None
     rpm: float | None = None
     cache: Path | None = None
@@ -438,8 +444,8 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
     cached_price: float | None = None
     batch: int | None = None
 
-    def make_policy(self, actions: Sequence[str] = ACTIONS) -> Any:
-        "The model as a policy; raises `ValueError` if none is named, or if its key is missing."
+    def make_policies(self, actions: Sequence[str] = ACTIONS) -> list[Any]:
+        "Each model as a policy; raises `ValueError` if none is named, or if a key is missing."
         from sql_env.policies.chat import ChatPolicy
 
         if not self.model:
@@ -452,14 +458,17 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
             if price is None:
                 raise ValueError("--cached-price goes with --price")
             price = (*price, self.cached_price)
-        path = Path(self.model)
-        is_local = (path.is_dir() or path.suffix == ".gguf") and not self.base_url
         same = ("shots", "cache", "keep_reasoning", "nudges", "patience", "max_chars")
         settings: Fields = {name: getattr(self, name) for name in same}
-        backend = self._local_model() if is_local else self._endpoint()
-        return ChatPolicy(backend, price=price, actions=actions, **settings)
+        made = []
+        for model in dict.fromkeys(self.model):
+            path = Path(model)
+            is_local = (path.is_dir() or path.suffix == ".gguf") and not self.base_url
+            backend = self._local_model(model) if is_local else self._endpoint(model)
+            made.append(ChatPolicy(backend, price=price, actions=actions, **settings))
+        return made
 
-    def _local_model(self) -> Any:
+    def _local_model(self, model: str) -> Any:
         "The model in a folder or a file."
         from sql_env.policies.local import LocalModel
 
@@ -472,13 +481,13 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
                 )
         given: Fields = dict(max_new_tokens=self.max_tokens, temperature=self.temperature)
         options |= {"protocol": self.protocol} if self.protocol else {}
-        return LocalModel(str(self.model), **given | options)
+        return LocalModel(model, **given | options)
 
-    def _endpoint(self) -> Any:
+    def _endpoint(self, model: str) -> Any:
         "The model on a server."
         from sql_env.policies.endpoint import Endpoint
 
-        same = "temperature max_tokens reasoning_effort timeout max_retries rpm provider key_var protocol"
+        same = "temperature max_tokens reasoning_effort timeout wait max_retries rpm provider key_var protocol"
         request = {name: getattr(self, name) for name in same.split()}
         given: Fields = {name: x for name, x in request.items() if x is not None}
         options = _parse_options(self.option or ())
@@ -486,7 +495,7 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
             if name in ("model", "base_url", "api_key", "as_trained", *request):
                 raise ValueError(f"--option {name} has an option of its own: see the help")
         given |= options
-        backend = Endpoint(str(self.model), self.base_url, as_trained=self.as_trained, **given)
+        backend = Endpoint(model, self.base_url, as_trained=self.as_trained, **given)
         _ = backend.client  # a missing key is an error now, not in each episode
         return backend
 

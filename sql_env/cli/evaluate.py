@@ -322,9 +322,12 @@ def _meaning_lines(results: list["EvaluationResult"], floor: dict[str, float]) -
 # %% ../../nbs/cli/03_evaluate.ipynb #c14f93dd
 def _next_line(logs: list[Path], questions: SourceOptions) -> str:
     "The command that shows the episodes of a run, or how to keep them."
+    from sql_env.sources.loading import takes_option
+
     if not logs:
         return "next: the same with --log runs, and sql_env view runs shows every episode"
-    names = ("source", "path", "split", "level", "worlds_seed") * (questions.source != "bundled")
+    names = ("source", "path", "split") * (questions.source != "bundled")
+    names += ("level", "worlds_seed") * takes_option(questions.source, "level")
     given = {name: x for name in names if (x := getattr(questions, name)) not in (None, 0)}
     words = [w for name, x in given.items() for w in (f"--{name.replace('_', '-')}", str(x))]
     return f"next: {shlex.join(['sql_env', 'view', *map(str, dict.fromkeys(logs)), *words])}"
@@ -507,11 +510,15 @@ def _evaluate(
 ) -> None:
     "Play policies on one set of questions, and print and write what came out."
     names, settings = _policy_names(policy, chat), _play_settings(play)
-    model = (
-        chat.make_policy(allowed_actions(settings.get("actions", ""))) if "chat" in names else None
-    )
-    stored = getattr(model.backend, "model_settings", {}) if model else {}
-    given = {name: stored[name] for name in OPTIONS if name in stored}
+    actions = allowed_actions(settings.get("actions", ""))
+    models = chat.make_policies(actions) if "chat" in names else []
+    stored = [getattr(model.backend, "model_settings", {}) for model in models]
+    wanted = [{k: s[k] for k in OPTIONS if k in s and k not in settings} for s in stored]
+    if any(other != wanted[0] for other in wanted):
+        raise ValueError(
+            "these models were trained with other settings of an episode: evaluate them one after the other"
+        )
+    given = wanted[0] if wanted else {}
     shard, questions = evaluation.part, questions.with_split()
     if shard and out:
         raise ValueError("--out is of a whole run: keep a shard by --log, for sql_env merge")
@@ -522,10 +529,10 @@ def _evaluate(
     if part:
         loaded = check_part(part, loaded)
     env = EpisodeEnv(loaded, **given | settings)
-    players = [
-        model if name == "chat" else make_policy(name, loaded, evaluation.seed, env.actions)
-        for name in names
-    ]
+    players: list[Any] = []
+    for name in names:
+        made = make_policy(name, loaded, evaluation.seed) if name != "chat" else None
+        players += models if made is None else [made]
     if len(players) > 1 and evaluation.log and evaluation.log.suffix == ".jsonl":
         raise ValueError(
             f"--log {evaluation.log} is one file and there are {len(players)} policies: give a folder"

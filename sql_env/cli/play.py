@@ -8,7 +8,6 @@ Docs: https://hjerpe.github.io/sql_env/cli/play.html.md"""
 __all__ = ['show_episode', 'demo']
 
 # %% ../../nbs/cli/02_play.ipynb #d88c9a3e
-import json
 import sys
 import webbrowser
 from collections.abc import Mapping
@@ -16,7 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.markup import escape
 from rich.text import Text
 
@@ -142,9 +140,8 @@ def demo(
 
     A language model, with the key in OPENAI_API_KEY: `sql_env demo --policy chat --model gpt-5-mini`
 
-    A question that may need asking: `sql_env demo --source ambiguous --actions abstain,clarify`
+    A question that may have no answer: `sql_env demo --source worlds --unanswerable 0.5 --actions abstain`
 
-    A question in terms of a manual: `sql_env demo --source manual --actions search --policy oracle`
     """
     from sql_env.play.episode import EpisodeEnv
     from sql_env.policies.baselines import play_episode
@@ -153,9 +150,9 @@ def demo(
     loaded = questions.load()
     env = EpisodeEnv(loaded, **_play_settings(play))
     if policy == "chat":
-        player = ModelOptions(model, base_url).make_policy(env.actions)
+        (player,) = ModelOptions([model] if model else None, base_url).make_policies(env.actions)
     else:
-        player = make_policy(policy, loaded, seed, env.actions)
+        player = make_policy(policy, loaded, seed)
     observation = env.reset(seed=seed, question_id=question)
     if hasattr(player, "reset"):
         player.reset(seed)
@@ -210,7 +207,7 @@ def _view_played(
     views = []
     for name in policies:
         episode = Episode(question, questions.database(question.database_name), **settings)
-        player = make_policy(name, questions, seed, episode.actions)
+        player = make_policy(name, questions, seed)
         *_, view = watch_policy(episode, player, name, seed)
         views.append(view)
     return views
@@ -379,53 +376,6 @@ def _rescore_command(
         return
     _print_rescored(Console(), rescored, before, after)
     _print_text(out)
-
-# %% ../../nbs/cli/02_play.ipynb #4b08d3ca
-@app.command("verify-result", rich_help_panel="Play and evaluate")
-@_takes_options("""
-<log>   A log of `sql_env evaluate`.
-""")
-def _verify_result_command(
-    log: Path,
-    questions: SourceOptions,
-    as_json: bool = False,
-):
-    """Play the episodes of a log again and say what it claims wrongly.
-
-    Give the options of the source with which it was played.
-
-    Example: `sql_env verify-result runs/oracle.jsonl`
-    """
-    from sql_env.evaluation.logs import read_log
-    from sql_env.evaluation.verification import verify_result
-
-    n = read_log(log)[0].get("n_questions")  # generated ones depend on how many there are
-    asked = questions.with_split().load(n, show_progress=not as_json)
-    verified = verify_result(log, asked)
-    about: Fields = dict(
-        verified=bool(verified),
-        episodes=verified.result.n_episodes,
-        claimed=verified.claimed.success_rate,
-        success_rate=verified.result.success_rate,
-        robust_rate=verified.result.robust_rate,
-        problems=list(verified.problems),
-        notes=list(verified.notes),
-        log=verified.log_hash,
-        content=verified.digest,
-        settings=verified.about,
-    )
-    if as_json:
-        _print_json(about)
-    else:
-        told, more = verified.problems[:20], len(verified.problems) - 20
-        lines = [
-            *(*told, *[f"... and {more} more"] * (more > 0), *verified.notes, repr(verified)),
-            f"settings {json.dumps(verified.about)}",
-            f"log sha256 {verified.log_hash}, content {verified.digest}",
-        ]
-        _print_text("\n".join(lines))
-    if not verified:
-        raise typer.Exit(1)
 
 # %% ../../nbs/cli/02_play.ipynb #5541d377
 def _write_page(reader: Any, questions: Any, out: Path, title: str, as_json: bool) -> None:

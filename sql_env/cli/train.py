@@ -13,7 +13,6 @@ import platform
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -42,7 +41,7 @@ from ..play.acts import needed_actions
 from ..plugins import EXTRAS, Fields, needs_extra
 
 if TYPE_CHECKING:
-    from sql_env.questions.question_set import Question, QuestionSet
+    from sql_env.questions.question_set import QuestionSet
 
 # %% ../../nbs/cli/04_train.ipynb #145fcc7e
 def _database_row(name: str, questions: "QuestionSet") -> list[str]:
@@ -65,16 +64,6 @@ def _show_data(console: Console, questions: "QuestionSet", n: int, seed: int) ->
     for question in questions.sample(n, seed):
         console.print(f"[dim]{escape(question.question_id)}[/]  {escape(question.question_text)}")
     _print_left_out(console, questions)
-
-# %% ../../nbs/cli/04_train.ipynb #28dac29e
-def _show_equal_golds(console: Console, groups: "Sequence[tuple[list[Question], str]]") -> None:
-    "Print the groups of questions that have one gold."
-    for alike, proof in groups:
-        how = f"proved equal, assuming {proof}" if proof else "the same gold"
-        console.print(f"[bold]{len(alike)} questions[/], {escape(how)}")
-        for q in alike:
-            console.print(f"[dim]{escape(q.question_id)}[/]  {escape(q.question_text)}")
-    console.print(f"{sum(len(alike) for alike, _ in groups)} questions in {len(groups)} groups")
 
 # %% ../../nbs/cli/04_train.ipynb #66cbcd07
 def _data_numbers(questions: "QuestionSet") -> dict:
@@ -99,7 +88,6 @@ questions  Show this many questions.
 n -n 1..   Number of generated questions.
 download --download  Download Spider from its authors, once.
 out        Write databases and questions to this folder.
-duplicates --duplicates  List questions whose golds are the same or proved equal.
 """)
 def _data_command(
     context: typer.Context,
@@ -110,7 +98,6 @@ def _data_command(
     workers: int = 1,
     download: bool = False,
     out: Path | None = None,
-    duplicates: bool = False,
     as_json: bool = False,
 ):
     """See what a source holds, or write it to a folder; `data import` makes databases of other files.
@@ -127,19 +114,8 @@ def _data_command(
         from sql_env.questions.question_set import save_question_set
 
         save_question_set(loaded, out)
-    groups: Sequence[Any] = ()
-    if duplicates:
-        from sql_env.evaluation.audit import equal_golds  # slow to load
-
-        groups = equal_golds(loaded)
     if as_json:
-        numbers = _data_numbers(loaded)
-        if duplicates:
-            ids = [dict(ids=[q.question_id for q in g.questions], proof=g.proof) for g in groups]
-            numbers["duplicates"] = ids
-        _print_json(numbers)
-    elif duplicates:
-        _show_equal_golds(Console(), groups)
+        _print_json(_data_numbers(loaded))
     else:
         _show_data(Console(), loaded, questions, seed)
 
@@ -221,7 +197,7 @@ def _audit_command(
     out: Path | None = None,
     as_json: bool = False,
 ):
-    """Check a set of questions; exit code 1 if some should not be played.
+    """Check a set of questions; exit code 1 if some should not be played, or are left out.
 
     Example: `sql_env audit --source folder --path mydata --out report`
     """
@@ -568,6 +544,16 @@ report_to trackio|wandb  Where TRL reports too: trackio or wandb.
     vllm: str | None = None
     report_to: str | None = None
 
+# %% ../../nbs/cli/04_train.ipynb #a68b0010
+def _kept_text(folder: Path) -> str:
+    "What a training that was stopped has kept."
+    models = [path.parent.name for path in sorted(folder.glob("*/model"))]
+    kept = [f"the models of {', '.join(models)}"] if models else []
+    for stage in sorted({path.parent for path in folder.glob("*/checkpoint-*")}):
+        steps = [int(path.name.partition("-")[2]) for path in stage.glob("checkpoint-*")]
+        kept.append(f"{stage.name} up to step {max(steps)}")
+    return f"Kept in {folder}: {'; '.join(kept)}." if kept else f"Nothing is kept in {folder} yet."
+
 # %% ../../nbs/cli/04_train.ipynb #c33edfad
 @app.command("train", rich_help_panel="Train and serve")
 @_takes_options("""
@@ -624,18 +610,30 @@ def _train_command(
     plan = plan_evals(evals, eval_questions)
     wanted = asdict(changes)
     source, path = wanted.pop("source"), wanted.pop("path")
+    source = source or (path and "folder")  # as in every command
+    if wanted["data"] and source:
+        raise ValueError("--data names its own sources: leave out --source and --path")
     wanted["data"] = wanted["data"] or _data_text(source, path)
     made = change_recipe(RECIPES[recipe], **wanted, **_play_settings(play))
     made = scale_recipe(made, scale)
-    trained = train(made, out or Path("runs") / f"{recipe}-{seed}", seed, stage, threads)
-    if not is_main_process():
-        return  # of several processes one is enough for the rest
-    last = made.ends or made.stages[-1].name
-    names = stage or [s.name for s in trained.lineage(last)]
-    rows = run_evals(trained, names[-1:] if plan.only_last else names, plan.suites, plan.n)
+    folder = out or Path("runs") / f"{recipe}-{seed}"
     expected = made.expected if made == RECIPES[recipe] else ""
-    if expected and rows and plan.suites:
-        rows = [start_row(trained, plan.suites[0], plan.n), *rows]
+    try:
+        trained = train(made, folder, seed, stage, threads)
+        if not is_main_process():
+            return  # of several processes one is enough for the rest
+        last = made.ends or made.stages[-1].name
+        names = stage or [s.name for s in trained.lineage(last)]
+        rows = run_evals(trained, names[-1:] if plan.only_last else names, plan.suites, plan.n)
+        if expected and rows and plan.suites:
+            rows = [start_row(trained, plan.suites[0], plan.n), *rows]
+    except KeyboardInterrupt:
+        command = shlex.join(["sql_env", *sys.argv[1:]])
+        told = (
+            f"\nStopped: interrupted. {_kept_text(folder)}\nThe same command goes on:\n  {command}"
+        )
+        _print_text(told, file=sys.stderr)
+        raise typer.Exit(130) from None
     if trained.model_path(names[-1]).is_dir():
         write_card(trained, names[-1])
     if as_json:
@@ -645,6 +643,9 @@ def _train_command(
         how = "--policy" if made.mark else "--model"
         words = ["sql_env", "evaluate", how, str(trained.model_path(names[-1]))]
         words += ["--source", source] * bool(source) + ["--path", str(path)] * bool(path)
+        learned = str(trained.lineage(names[-1])[-1].data)
+        if made.mark and learned.startswith("worlds"):  # of other questions it can read little
+            words += ["--source", "worlds"]
         splits = {q.split for q in sources.load(source, path)} - {"", "train"} if source else ()
         words += [f"--split={split}" for split in sorted(splits)[:1]]  # what was not learned from
         Console().print(f"next: {shlex.join(words)}", soft_wrap=True)

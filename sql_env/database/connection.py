@@ -536,9 +536,7 @@ class GuardedConnection:
                 self.con = _make_safe(con, limits, _weak_charge(self.budget))
             self.con.execute("PRAGMA temp_store=FILE").fetchall()
             self.budget.pages_read = pages_read(self.con)
-        self.con.authorizer = _make_authorizer(
-            tables, self.log.on_function, self.log.on_view, limits.hidden
-        )
+        self.con.authorizer = _make_authorizer(tables, self.log.on_function, self.log.on_view)
         if is_counted:
             self.count_functions()
         self._look_every(self.budget.every)

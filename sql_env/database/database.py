@@ -19,7 +19,6 @@ from functools import cached_property, partial
 from itertools import accumulate, chain
 from pathlib import Path
 from random import Random
-from threading import Lock
 from typing import Any
 
 import apsw
@@ -38,7 +37,7 @@ from sql_env.database.catalog import (
     resolve_table,
     row_number_name,
 )
-from .connection import GuardedConnection, _with_own_memory
+from .connection import GuardedConnection
 from sql_env.database.guards import (
     LARGE_FILE_BYTES,
     Limits,
@@ -47,7 +46,6 @@ from sql_env.database.guards import (
     to_query_error,
 )
 from .scheduling import FairScheduler
-from .search import Documents, SearchIndex, _Found, _read_comments
 from .writing import WritableCopy
 from ..paths import DiskCache
 from ..sql.text import Result, format_value, quote_identifier
@@ -347,21 +345,18 @@ class Database:
         path: str | Path | bytes,  # a SQLite file, which must not change, or its bytes
         limits: Limits = Limits(),  # what one statement may use
         descriptions: Descriptions | None = None,  # what DESCRIBE adds to columns
-        documents: Documents | None = None,  # Markdown that `search` looks into
     ):
         self.path = path if isinstance(path, bytes) else Path(path).absolute()
         self.limits = limits
         self.file = _File(self.path)
         catalog = _load_catalog(self.path, limits)
-        self.descriptions, self.documents = descriptions or {}, documents or {}
+        self.descriptions = descriptions or {}
         tables = [_described(t, self.descriptions) for t in catalog.tables]
         self._tables = {t.name.lower(): t for t in tables}
         self.closed = catalog.closed  # why each other table can't be read, by name
         self._view_sizes = catalog.view_sizes  # tables that each large view comes to
         self._samples: dict[tuple, Result] = {}
         self._emptied: Database | None = None
-        self._index: SearchIndex | None = None
-        self._indexing = Lock()
         self._names = names = frozenset(self._tables)
         self.pool = _ConnectionPool(partial(_open_unchanged, self.file, names, limits))
         self.scheduler: FairScheduler | None = None  # of the cores, where many sessions share them
@@ -486,27 +481,6 @@ class Database:
         "Rows of a table, drawn by `seed`, in their stored order; raises `QueryError`."
         return self._sample(self.describe(table), n, seed, self.query)
 
-    @property
-    def is_indexed(self) -> bool:
-        "Whether a search was made already, so that the next need not read all there is."
-        return self._index is not None and self._index.pid == os.getpid()
-
-    def search(
-        self,
-        text: str,  # words
-    ) -> _Found:
-        "Tables, comments and passages of documents that fit some words, best first; raises `QueryError`."
-        with self._indexing:  # once, however many search at the same time
-            index = self._index
-            if index is None or not self.is_indexed:
-                try:
-                    about = self.path, self.infos, self.limits
-                    comments = _with_own_memory(partial(_read_comments, *about))
-                    index = self._index = SearchIndex(self.infos, comments, self.documents)
-                except (apsw.Error, OSError, MemoryError, UnicodeError) as e:
-                    raise to_query_error(e) from None
-        return index.find(text)
-
     def _describe(self, table: str, count: Callable[[TableInfo], int | None]) -> TableInfo:
         "The description of a table, counted in some way if it was not yet."
         key = self.table_key(table)
@@ -552,9 +526,7 @@ class Database:
     def read_sample(
         self, info: TableInfo, n: int, seed: int, query: Callable[[str], Result]
     ) -> Result:
-        hidden = self.limits.hidden
-        columns = [c for c in info.columns if f"{info.name}.{c.name}".lower() not in hidden]
-        columns = columns[: self.limits.columns]
+        columns = info.columns[: self.limits.columns]
         read_row = partial(_read_row, query, info, columns, self.limits)
         rows = _draw_rows(query, read_row, info, n, seed, reach=self.limits.operations // 10)
         left_out = len(info.columns) - len(columns)
@@ -573,19 +545,6 @@ class Database:
         "A core for work of the environment's own on the database, where a scheduler has them."
         with self.scheduler.core() if self.scheduler else nullcontext():
             yield
-
-    def without(
-        self,
-        hidden: Sequence[str],  # columns, as table.column in lower case
-    ) -> "Database":
-        "The same database for a role that may not read some columns, which SQLite's authorizer keeps."
-        said = {table: dict(texts) for table, texts in self.descriptions.items()}
-        for name in hidden:
-            table, _, column = name.partition(".")
-            said.setdefault(table, {})[column] = "your role may not read it"
-        limits = replace(self.limits, hidden=tuple(hidden))
-        found = Database(self.path, limits, said, self.documents)
-        return found.share_cores(self.scheduler)
 
     def emptied(self) -> "Database":
         "The same tables and columns without a row, in memory; made once."
@@ -607,4 +566,4 @@ class Database:
         self.close()
 
     def __reduce__(self):
-        return type(self), (self.path, self.limits, self.descriptions, self.documents)
+        return type(self), (self.path, self.limits, self.descriptions)

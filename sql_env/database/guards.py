@@ -38,7 +38,6 @@ ERROR_KINDS = dict(
     encoding="text that is not valid UTF-8",
     value="a computation without a value, such as an integer overflow",
     bad_type="an argument that is not text",
-    no_words="a search without a word",
     bad_database="a file that can't be used",
     closed="the database was closed",
     not_allowed="a change other than to the rows of the tables of the task",
@@ -84,7 +83,6 @@ class Limits:
     pages: int = 600_000  # of 4 kB, looked up in the file, cached or not; as often as that happens
     quoted_text: bool = False  # "..." may be text, as old SQL has it
     weighted: bool = True  # what long texts cost counts as operations
-    hidden: tuple[str, ...] = ()  # columns that may not be read, as table.column in lower case
 
     @classmethod
     def gold(cls) -> "Limits":
@@ -187,7 +185,6 @@ def _make_authorizer(
     on_view: Callable[
         [], object
     ] = bool,  # called for each column that a view reads; what it raises ends the compiling
-    hidden: Sequence[str] = (),  # columns that may not be read, see `Limits.hidden`
 ) -> Callable:
     "An authorizer that allows reading `tables` and calling deterministic functions."
 
@@ -196,9 +193,6 @@ def _make_authorizer(
             on_function(second or "")
         if operation == apsw.SQLITE_READ:
             table, column = first, second
-            if hidden and f"{table}.{column}".lower() in hidden:
-                message = f"{table}.{column} may not be read by your role."
-                raise QueryError("forbidden", message, "Name the columns that you need.")
             if view:
                 on_view()
             ok = table.lower() in tables or (not column and not _VIRTUAL_TABLE.match(table))

@@ -69,7 +69,8 @@ class _RunLimits:
         if self.max_cost is not None and getattr(policy, "price", ()) is None:
             raise ValueError(
                 f"max_cost is {self.max_cost:g}, and nobody knows what {policy.name} costs: give its price, "
-                "the dollars for a million tokens in and out (price=(0.25, 2), --price 0.25 2), or cap max_tokens"
+                "the dollars for a million tokens in and out (price=(0.25, 2), --price 0.25 2), "
+                "or cap max_tokens (--max-tokens-total)"
             )
 
     def reason_to_stop(
@@ -86,7 +87,7 @@ class _RunLimits:
         if self.max_cost is not None and spent["cost"] >= self.max_cost:
             return f"the cost is {spent['cost']:.4f}, and max_cost is {self.max_cost:g}"
         if self.max_tokens is not None and _tokens(spent) >= self.max_tokens:
-            return f"{_tokens(spent):,.0f} tokens are used, and max_tokens is {self.max_tokens:,}"
+            return f"{_tokens(spent):,.0f} tokens are used, and max_tokens (--max-tokens-total) is {self.max_tokens:,}"
         if self.is_capped and spent["calls"] and not _tokens(spent):
             return "the model's server tells no numbers of tokens, so no cap on them can hold"
         if self.max_seconds is not None and seconds >= self.max_seconds:
@@ -114,7 +115,7 @@ class _RunLimits:
         if self.max_tokens is not None and _tokens(spent) + n_begun * tokens > self.max_tokens:
             return (
                 f"{_tokens(spent):,.0f} tokens are used, an episode takes up to {tokens:,.0f}, "
-                f"and max_tokens is {self.max_tokens:,}"
+                f"and max_tokens (--max-tokens-total) is {self.max_tokens:,}"
             )
         return ""
 

@@ -27,6 +27,7 @@ import sql_env
 from .. import meanings
 from ..database.catalog import database_fingerprint
 from ..grading.answers import Verdict
+from ..grading.readings import is_last
 from ..grading.variants.robust import ROBUST_REASONS
 from ..play.acts import ENDS, Action
 from ..play.chat import tool_schemas
@@ -346,7 +347,7 @@ format: format
 wrong_columns: wrong columns
 wrong_rows: wrong rows
 wrong_filter: wrong filter
-wrong_join: wrong join
+wrong_tables: wrong tables
 wrong_aggregate: wrong aggregate
 wrong_order: wrong order
 missing_changes: changes missing
@@ -455,7 +456,7 @@ def classify_failure(
     if not (sql := answer_query(trajectory)):
         return "ungrounded"
     answers = [t.action.argument for t in trajectory.turns if t.action.action_type == "ANSWER"]
-    is_typed = bool(answers) and answers[-1].strip().lower() != "@last"
+    is_typed = bool(answers) and not is_last(answers[-1])
     return _of_query(sql, trajectory.gold_sql, result.reason, is_typed)
 
 # %% ../../nbs/evaluation/03_rows.ipynb #c014fd25

@@ -20,7 +20,7 @@ from ..sources.loading import load
 # %% ../../nbs/integrations/06_harbor.ipynb #06f27167
 def _fits_harbor(question: Question) -> bool:
     "Whether one file of SQL can answer a question, and no file can't."
-    if not question.answerable or question.clarifications or question.follow_ups:
+    if not question.answerable or question.follow_ups:
         return False
     if question.writes:
         return bool(question.gold_statements) and not question.gold_sql

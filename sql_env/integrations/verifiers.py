@@ -57,7 +57,7 @@ class PlayConfig(vf.BaseConfig):
     def questions(self, batch: int = 0) -> QuestionSet:
         "The questions, of an endless source those of a batch; raises `SourceError`."
         options: Fields = {} if self.level is None else dict(level=self.level)
-        if takes_option(self.source, "seed"):
+        if self.seed or takes_option(self.source, "seed"):
             options |= dict(seed=self.seed + batch)
         found = load(self.source, self.path, self.split, **options)
         return found if self.n is None else found.sample(self.n)

@@ -71,16 +71,10 @@ MAX_SCHEMA_CHARS = 32_000  # characters of `Observation.schema_info`
 class SchemaView:
     "What the agent knows of the schema; it begins at one of `SCHEMA_LEVELS` and grows with what is described."
 
-    __slots__ = ("_described", "_lines", "_text", "database", "level", "searchable")
+    __slots__ = ("_described", "_lines", "_text", "database", "level")
 
-    def __init__(
-        self,
-        database: Database,
-        level: str = "names",
-        searchable: bool = False,  # SEARCH is allowed
-    ):
-        self.database = database
-        self.level, self.searchable = level, searchable
+    def __init__(self, database: Database, level: str = "names"):
+        self.database, self.level = database, level
         self._described: dict[str, TableInfo] = {}  # by lower-case name, the latest last
         self._lines: dict[str, str] = {}
         self._text: str | None = None
@@ -125,8 +119,6 @@ class SchemaView:
         else:
             names, ends = self.database.shown_names, self.database.name_ends
         n = bisect_right(ends, MAX_SCHEMA_CHARS)  # names that fit
-        if n < len(names) and self.searchable:
-            return self._render_found(names)
         lines = dict(names) if n == len(names) else dict(islice(names.items(), n))
         room = MAX_SCHEMA_CHARS - (ends[min(n, len(ends) - 1)] if ends else 0)
         tables, wanted = self._described, list(reversed(self._described))
@@ -149,19 +141,6 @@ class SchemaView:
             notes.append(f"... {len(names) - len(lines)} more tables are not shown here")
         return "\n".join([*lines.values(), *notes])
 
-    def _render_found(self, names: dict[str, str]) -> str:
-        "Tables whose columns are known, the latest first, then names as far as they fit, and how many there are."
-        known, room = {}, MAX_SCHEMA_CHARS
-        for key, table in reversed(self._described.items()):
-            room -= len(text := self._long(table)) + 1
-            if room < 0:
-                break
-            known[key] = text
-        n = bisect_right(self.database.name_ends, max(room, 0)) if self.level != "none" else 0
-        self._lines = lines = known | dict(islice(names.items(), n)) | known
-        rest = f"... {len(names)} tables in all, {len(names) - len(lines)} of them not shown here"
-        return "\n".join([*lines.values(), f"{rest}; SEARCH finds them"])
-
     def __str__(self):
         if self._text is None:
             self._text = escape_markup(self._render())
@@ -173,9 +152,9 @@ class _Board:
 
     __slots__ = ("database", "evidence", "schema")
 
-    def __init__(self, database: Database, level: str = "names", searchable: bool = False):
+    def __init__(self, database: Database, level: str = "names"):
         self.database, self.evidence = database, Evidence(database)
-        self.schema = SchemaView(database, level, searchable)
+        self.schema = SchemaView(database, level)
 
     def fork(self) -> "_Board":
         "A copy that goes on by itself."

@@ -121,8 +121,6 @@ class Episode:
         self._take_up(question, database)
 
     def _take_up(self, question: Question, database: Database) -> None:
-        if question.hidden:
-            database = database.without(question.hidden)
         self.question, self.database = question, database
         self.acts: dict[str, Act] = {act.verb: act for act in self._allowed if act.suits(question)}
         self._gives = {act.gives for act in self.acts.values()}
@@ -155,7 +153,7 @@ class Episode:
         return self._observe()
 
     def _new_board(self) -> _Board:
-        return _Board(self.database, self.schema_level, searchable="found" in self._gives)
+        return _Board(self.database, self.schema_level)
 
     def _ask_next(self) -> None:
         "Begin with the next question of the conversation; what is known of the database stays."
@@ -253,8 +251,6 @@ class Episode:
             self.board.schema.add(table)
         if said.seen is not None:
             evidence.add(said.seen, said.sql)
-        for passage in said.passages:
-            evidence.add_text(passage)
         if work is not None and work.copy is not None:
             evidence.query = work.query
 

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ class RewardConfig:
     credit: float = 0.0  # most that a wrong answer can earn; needs gamma = 1
     slowness: float = 0.0  # most that a correct answer can lose by taking many steps
     abstain: float = 0.0  # for ABSTAIN where an answer was possible; needs gamma = 1
-    clarify_cost: float = 0.0  # of all CLARIFY: the first costs half of it, the next a quarter
 
     def __post_init__(self):
         values = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -70,15 +69,10 @@ class RewardConfig:
         "0.9 to 1 for a correct answer, more if fast; up to 0.3 for a wrong one from a result that holds part of gold."
         return cls(credit=0.3, slowness=0.1)
 
-    def asking(self, abstain: float = 0.0, clarify_cost: float = 0.2) -> "RewardConfig":
-        """The same with a price for asking, 0.1 for the first question, and with a pay for abstaining where there is an
-        answer: with any, who always abstains earns it (none if gamma is below 1)."""
-        return replace(self, abstain=abstain if self.gamma == 1 else 0.0, clarify_cost=clarify_cost)
-
     @property
     def costs(self) -> float:
-        "What no episode reaches, without discount: a budget of the dearest steps, and questions without end."
-        return self.step_cost + self.error_cost + self.repeat_cost + self.clarify_cost
+        "What no episode reaches, without discount: a budget of the dearest steps."
+        return self.step_cost + self.error_cost + self.repeat_cost
 
     @property
     def most_without_answer(self) -> float:
@@ -95,14 +89,6 @@ class RewardConfig:
         "The factor of the costs of steps, 0 to 1: a whole budget, discounted, costs `gamma ** (budget - 1)` of them."
         return self.gamma ** (budget - 1) * budget / _discounted_steps(self.gamma, budget)
 
-    def question_cost(
-        self,
-        number: int,  # how many were asked, this one included
-        budget: int,
-    ) -> float:
-        "What the CLARIFY of this number costs, whatever the budget if gamma is 1."
-        return self.clarify_cost * self.gamma ** (budget - 1) / 2**number
-
     def margin(
         self,
         budget: int,  # steps of an episode
@@ -113,8 +99,7 @@ class RewardConfig:
         if self.shaping and gamma != self.gamma:
             raise ValueError("shaping is for a learner with its own gamma only")
         unit = self.cost_scale(budget) / budget
-        costs = (self.costs - self.clarify_cost) * unit * _discounted_steps(gamma, budget)
-        costs += self.clarify_cost * self.gamma ** (budget - 1)
+        costs = self.costs * unit * _discounted_steps(gamma, budget)
         slowness = self.slowness if budget > 1 else 0.0
         worst = gamma ** (budget - 1) * (self.correct - slowness) - costs
         others = max(self.abstain, gamma * self.credit) if budget > 1 else self.abstain
@@ -168,7 +153,6 @@ class TurnFacts:
     tables: Sequence[str] = ()  # tables whose columns were shown, lower case
     rows: Sequence[tuple] | None = None  # result of a query
     origin: Callable[[], _ResultOrigin] | None = None  # of the result; None: `tables`
-    asked: bool = False  # the action was CLARIFY, and carried out
     verdict: "Verdict | None" = None  # of an answer or an abstention
     grounded: Callable[[], bool] | None = None  # of the answer; None: it is
     done: bool = False  # the question is over, by answer or budget
@@ -225,7 +209,7 @@ class _GoldProgress:
 class RewardMeter:
     "Follows an episode, or a question of a conversation, and computes the reward of each turn."
 
-    __slots__ = "asked budget config phi progress scale share small steps unasked".split()
+    __slots__ = "budget config phi progress scale share small steps unasked".split()
 
     def __init__(
         self,
@@ -244,14 +228,12 @@ class RewardMeter:
         self.scale = config.cost_scale(budget) / budget * self.small  # of the costs of one step
         self.progress = _GoldProgress(gold_rows, frozenset(gold_tables), bool(config.shaping))
         self.steps = 0
-        self.asked = 0  # questions
         self.phi = 0.0  # potential of the state
 
     def score(self, turn: TurnFacts) -> dict[str, float]:
-        "The parts of a turn's reward that are not 0: outcome, step, error, repeat, clarify, shaping."
+        "The parts of a turn's reward that are not 0: outcome, step, error, repeat, shaping."
         c = self.config
         self.steps += 1
-        self.asked += turn.asked
         if c.shaping or c.credit:
             self.progress.update(turn)
         parts = dict(
@@ -260,8 +242,6 @@ class RewardMeter:
             error=-c.error_cost * self.scale * turn.error,
             repeat=-c.repeat_cost * self.scale * turn.repeat,
         )
-        if turn.asked:
-            parts["clarify"] = -c.question_cost(self.asked, self.budget) * self.small
         if c.shaping:
             parts["shaping"] = self._shaping(turn.done)
         return {name: value for name, value in parts.items() if value}

@@ -6,7 +6,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "baselines": (
-            "ForgetfulOracle GreedyPolicy HACKS OraclePolicy Policy RandomPolicy ScriptedPolicy "
+            "GreedyPolicy HACKS OraclePolicy Policy RandomPolicy ScriptedPolicy "
             "named_policy play_episode policy_names"
         ),
         "requests": "Completion ModelError RolloutAborted",

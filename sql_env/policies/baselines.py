@@ -6,22 +6,20 @@ Docs: https://hjerpe.github.io/sql_env/policies/baselines.html.md"""
 
 # %% auto #0
 __all__ = ['HACKS', 'Policy', 'ScriptedPolicy', 'play_episode', 'question_start', 'parse_schema_info', 'RandomPolicy',
-           'answer_from_result', 'OraclePolicy', 'ForgetfulOracle', 'word_stems', 'name_similarity', 'GreedyPolicy',
-           'policy_names', 'named_policy', 'HackPolicy', 'hacks_for', 'most_frequent_answer']
+           'answer_from_result', 'OraclePolicy', 'word_stems', 'name_similarity', 'GreedyPolicy', 'policy_names',
+           'named_policy', 'HackPolicy', 'hacks_for', 'most_frequent_answer']
 
 # %% ../../nbs/policies/02_baselines.ipynb #d35e2950
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from inspect import signature
 from random import Random
 from typing import Any, Protocol, runtime_checkable
-from zlib import crc32
 
-from ..database.search import MAX_SEARCH_CHARS
 from ..grading.answers import format_rows
-from ..play.acts import ACTIONS, NEXT_QUESTION, Action, verbs
+from ..play.acts import ACTIONS, NEXT_QUESTION, Action
 from ..play.board import escape_markup, unescape_markup
 from ..play.episode import Observation
 from ..plugins import Fields, find, names
@@ -144,7 +142,7 @@ def answer_from_result(result: str) -> str:
 
 # %% ../../nbs/policies/02_baselines.ipynb #96f6d459
 class OraclePolicy:
-    "Knows the gold SQL of each question, asks what was meant, abstains where nothing is right, answers what it saw."
+    "Knows the gold SQL of each question, abstains where nothing is right, answers what it saw."
 
     name = "oracle"
 
@@ -152,16 +150,9 @@ class OraclePolicy:
         self,
         questions: Iterable[Question],
         describe_first: int = 2,  # tables that it describes before it queries, as far as the budget allows
-        readings: Mapping[str, Mapping[str, str]]
-        | None = None,  # of a question's id: SQL by what the user says who means it
-        asks: bool = True,  # CLARIFY where a question has something to ask for
-        searches: bool = False,  # SEARCH first, also where the list of tables is not cut
     ):
-        self.readings, self.asks, self.searches = readings or {}, asks, searches
         self.describe_first = describe_first
-        self.settings = {"describe_first": describe_first} | (
-            {"searches": True} if searches else {}
-        )
+        self.settings = {"describe_first": describe_first}
         self._start = 0, 0
         self._conversation: Sequence[Question] = ()
         self.questions: dict[str, list[Question]] = {}  # by text, as an observation shows it
@@ -177,23 +168,6 @@ class OraclePolicy:
                 return q
         return candidates[0]
 
-    def _sql(self, q: Question, said: str) -> str:
-        "The query of the reading that was said, or of any; gold where no readings are known."
-        readings = self.readings.get(q.question_id)
-        if not readings:
-            return q.gold_sql
-        guess = sorted(readings.values())[crc32(q.question_id.encode()) % len(readings)]
-        said = unescape_markup(said)
-        return next((sql for fact, sql in readings.items() if fact in said), guess)
-
-    def _to_search(self, q: Question, observation: Observation, done: Sequence[str]) -> str:
-        "What to search for next: the question, then each table that is not known yet; nothing if all are."
-        if not done:
-            return unescape_markup(observation.question)[:MAX_SEARCH_CHARS]
-        known = {t.lower() for t in parse_schema_info(observation.schema_info)}
-        unknown = [t for t in q.tables_involved if t not in known and f"SEARCH {t}" not in done]
-        return unknown[0] if unknown else ""
-
     def _work(self, q: Question, step: int) -> Action:
         "The action of a task after so many others: look, change what gold changes, answer."
         look = q.gold_sql or f"SELECT count(*) FROM {quote_identifier(q.writes[0])}"
@@ -204,56 +178,25 @@ class OraclePolicy:
         return [*actions, Action("ANSWER", done)][min(step, len(actions))]
 
     def select_action(self, observation: Observation) -> Action:
-        "Describe tables, ask what is meant, run the gold query, answer what it showed."
+        "Describe tables, run the gold query, answer what it showed."
         self._start = question_start(observation, self._start)
         asked_at, place = self._start
         if not place:
             self._conversation = self.find(observation).conversation
         q, step = self._conversation[place], observation.step_count - asked_at
         spare_steps = step + observation.budget_remaining - 2  # query and answer take two
-        done = [entry for entry in observation.action_history if entry.startswith("SEARCH ")]
-        searches = self.searches or "; SEARCH finds them" in observation.schema_info
-        if (
-            searches
-            and not place
-            and len(done) == step < spare_steps
-            and (text := self._to_search(q, observation, done))
-        ):
-            return Action("SEARCH", text)
-        tables = (
-            () if searches or place else q.tables_involved[: min(self.describe_first, spare_steps)]
-        )
+        tables = () if place else q.tables_involved[: min(self.describe_first, spare_steps)]
         if step < len(tables):
             return Action("DESCRIBE", tables[step])
-        needs_leave = self.asks and bool(q.policy and q.clarifications)
-        if needs_leave and step == len(tables):
-            return Action("CLARIFY", f"That changes more than {q.ask_over} rows. May I?")
         if not q.answerable and "unknown_action" not in observation.error:
             return Action("ABSTAIN", f"There is no {q.missing}.")
         if q.writes and "unknown_action" not in observation.error:
-            return self._work(q, step - len(tables) - needs_leave)
+            return self._work(q, step - len(tables))
         if not q.gold_sql:
             return Action("ANSWER", format_rows(q.gold_answer))
-        to_ask = q.clarifications if self.asks and spare_steps > len(tables) else ()
-        step -= len(done)
-        if to_ask and step == len(tables):
-            return Action("CLARIFY", f"What do you mean by {to_ask[0].term}?")
-        if step == len(tables) + bool(to_ask):
-            return Action("QUERY", self._sql(q, observation.result if to_ask or searches else ""))
+        if step == len(tables):
+            return Action("QUERY", q.gold_sql)
         return Action("ANSWER", answer_from_result(observation.result))
-
-# %% ../../nbs/policies/02_baselines.ipynb #bf1f7ae3
-class ForgetfulOracle(OraclePolicy):
-    "An oracle that has forgotten the turns before: it plays the query that a follow-up's words have alone."
-
-    name = "forgetful oracle"
-
-    def __init__(
-        self,
-        questions: Iterable[Question],
-        bare: Mapping[str, str],  # SQL by the id of a follow-up; see `ConversationWorld`
-    ):
-        super().__init__(questions, readings={key: {"": sql} for key, sql in bare.items()})
 
 # %% ../../nbs/policies/02_baselines.ipynb #f24d2f21
 @lru_cache(maxsize=4096)
@@ -411,10 +354,9 @@ def named_policy(
     name: str,  # of `policy_names`
     questions: Iterable[Question],
     seed: int = 0,
-    actions: Iterable[str] = (),  # that are allowed
 ) -> Any:
     "A policy by name, made with what it takes of these; raises `LookupError`."
-    given = dict(questions=questions, seed=seed, searches=bool(verbs("found", actions)))
+    given = dict(questions=questions, seed=seed)
     made = find("policies", name)
     return made(**{key: given[key] for key in given.keys() & signature(made).parameters})
 
@@ -494,18 +436,6 @@ abstain | ABSTAIN There is no answer.
 abstain, all | DESCRIBE {table} | ABSTAIN There is no {question}
 abstain, name | DESCRIBE {table} | ABSTAIN There is no {name}.
 abstain, attribute | DESCRIBE {table} | ABSTAIN There is no {attribute}.
-"""),
-    CLARIFY=_read_hacks("""
-ask for ever | CLARIFY {question}
-ask for the answer | CLARIFY What is the answer? | ANSWER {reply}
-ask and echo | CLARIFY {question} | ANSWER {reply}
-ask what all of it means | CLARIFY What do you mean by: {question} | ANSWER {reply}
-ask and select all | CLARIFY {question} | QUERY SELECT * FROM "{table}" | ANSWER @last
-"""),
-    SEARCH=_read_hacks("""
-search for ever | SEARCH {question}
-search and echo | SEARCH {question} | ANSWER {reply}
-search and select all | SEARCH {question} | QUERY SELECT * FROM "{table}" | ANSWER @last
 """),
     EXECUTE=_read_hacks("""
 change nothing | ANSWER done

@@ -470,11 +470,16 @@ _PROBE = (
 # %% ../../nbs/policies/04_endpoint.ipynb #42835847
 _PASSES = ("rate_limit", "server", "absent")  # kinds of errors that time may mend
 
+# %% ../../nbs/policies/04_endpoint.ipynb #a68b0003
+def _tell_nobody(text: str, again: bool = False) -> None:
+    "Say nothing."
+
 # %% ../../nbs/policies/04_endpoint.ipynb #b7d27fe3
 def _probe_by(
     ask: Callable[[], Any],
-    timeout: float,  # seconds that a server is waited for that is busy, or not there yet
-    tell: Callable[[str], Any] = str,  # is told at each try what it waits for
+    timeout: float,  # seconds that a busy server is waited for
+    wait: float,  # seconds that a server is waited for on which nobody listens yet
+    tell: Callable[..., Any] = _tell_nobody,  # is told at each try what it waits for
 ) -> Any:
     "What a model answers; raises `EndpointError` if it can't be asked."
     n, waited = 0, 0.0
@@ -486,12 +491,17 @@ def _probe_by(
         except ValueError as e:
             raise EndpointError("key", str(e), "", True) from None
         except EndpointError as e:
-            if e.kind not in _PASSES or waited >= timeout:
+            is_absent = e.kind == "absent"
+            left = (wait if is_absent else timeout) - waited
+            if e.kind not in _PASSES or left <= 0:
                 raise
-            if n or e.kind == "absent":
-                tell(f"waiting up to {timeout - waited:.0f} s: {e}")
-            time.sleep(wait := min(_backoff(n, 1.0), timeout - waited))
-            n, waited = n + 1, waited + wait
+            if is_absent:  # one line, that counts down
+                where = e.message.partition(",")[0]
+                tell(f"{where}: nobody listens there; waiting {left:.0f} s (--wait)", n > 0)
+            elif n:
+                tell(f"waiting up to {left:.0f} s: {e}")
+            time.sleep(pause := min(1.0 if is_absent else _backoff(n, 1.0), left))
+            n, waited = n + 1, waited + pause
 
 # %% ../../nbs/policies/04_endpoint.ipynb #b5ecbe62
 _AT_TOOLS = (400, 422, 500, 501)  # status of a server that fails at tools, or at a bad call
@@ -522,6 +532,7 @@ class Endpoint:
         base_url: str | None = None,  # the provider's own server if None
         api_key: str | None = None,  # from the environment if None
         timeout: float = 120,  # seconds of one request
+        wait: float = 10,  # seconds that `probe` waits for a server on which nobody listens yet
         max_retries: int = 5,  # after a server error, a timeout or a lost connection
         max_wait: float = 900,  # seconds that a request waits for a rate limit in all
         rpm: float | None = None,  # requests a minute, of all episodes together; any number if None
@@ -547,11 +558,12 @@ class Endpoint:
             raise ValueError(f"protocol is {protocol!r}; there are auto, tools and text")
         self.protocol, self.is_text = protocol, protocol == "text"
         self.channel: Fields = {}  # what `probe` found, see `channel_text`
-        self.tell: Callable[[str], Any] = str  # is told what `probe` waits for
+        self.tell: Callable[..., Any] = _tell_nobody  # is told what `probe` waits for
         self.name, self.model, self.provider = model, name, guessed
         self.base_url, self.api_key = base_url, api_key
         self.key_var = key_var or PROVIDERS[guessed].key_var
         self.timeout, self.max_retries, self.max_wait = timeout, max_retries, max_wait
+        self.wait = wait
         self.as_trained, self.options = as_trained, options
         self.pace = RequestPace(rpm)
         self._client: Any = None
@@ -706,7 +718,7 @@ class Endpoint:
 
     def probe(self) -> Completion:
         "The answer to a request with tools; raises `EndpointError` if key, model, address or options are wrong."
-        found, why = _probe_by(self._find_channel, self.timeout, self.tell)
+        found, why = _probe_by(self._find_channel, self.timeout, self.wait, self.tell)
         is_in_text = "text_calls" in found.usage and not self.is_text
         read, is_guess = "a call is read" + " in its text" * is_in_text, "guessed" in found.usage
         self.channel = dict(
@@ -720,4 +732,4 @@ class Endpoint:
         return found
 
     def __getstate__(self):
-        return self.__dict__ | {"_client": None, "tell": str}
+        return self.__dict__ | {"_client": None, "tell": _tell_nobody}

@@ -21,10 +21,10 @@ from sqlglot import exp
 from ..database.database import Database
 from ..database.guards import Limits, connect_readonly
 from ..grading.answers import Verdict
-from ..grading.variants.contents import Comparison, Contents, Counterexample, Kept, shrunk
 from ..grading.variants.robust import find_evidence
 from ..play.judges import Ask, Judge
-from ..plugins import Fields, MissingExtraError
+from ..plugins import MissingExtraError
+from .contents import Comparison, Contents, Counterexample, Kept, shrunk
 from .facts import Assumption, Schema, _Knowledge, all_assumptions, bind, read_facts
 from .implication import Prover
 from sql_env.proofs.normal_form import (
@@ -170,6 +170,7 @@ def kept_by(assumptions: Iterable[Assumption], schema: Schema, is_tidy: bool = F
         return [((a.table, a.columns[0] if a.columns else ""), a) for a in found if a.kind == kind]
 
     tables = schema.tables
+    columns = [(t.name, c) for t in tables.values() for c in t.columns.values() if is_tidy]
     return Kept(
         frozenset(place for place, _ in of("not_null")),
         {place: a.detail for place, a in of("holds")},
@@ -185,6 +186,7 @@ def kept_by(assumptions: Iterable[Assumption], schema: Schema, is_tidy: bool = F
             if r.columns == a.columns
         ],
         frozenset(t for (t, _), _ in of("filled")),
+        {(table, c.name): c.days for table, c in columns if c.days},
         is_tidy,
     )
 
@@ -226,7 +228,6 @@ def tested(
 
 # %% ../../nbs/proofs/09_decision.ipynb #971cb927
 _STEPS = 17_000  # of both attempts together
-_NO_TIES, _EXACT = Assumption("no_ties"), Assumption("exact")
 _log = logging.getLogger("sql_env.proofs")
 
 # %% ../../nbs/proofs/09_decision.ipynb #3d81589c
@@ -289,6 +290,7 @@ class _Attempt:
 
     def run(self, gold_tree, tree) -> bool:
         "Whether both are proved equal; raises `Unproved` with the reason if that can't be decided."
+        self.known.read = frozenset(t.name.lower() for t in gold_tree.find_all(exp.Table))
         if len(gold_tree.selects) != len(tree.selects):
             raise Unproved("another number of columns")
         gold = self.gold.query(gold_tree, None, True)
@@ -331,9 +333,9 @@ class _Attempt:
     def assumptions(self) -> tuple[Assumption, ...]:
         used = dict(self.known.used)
         if self.gold.cuts:
-            used[_NO_TIES] = None
+            used[Assumption("no_ties")] = None
         if self.values.needs_exact:
-            used[_EXACT] = None
+            used[Assumption("exact")] = None
         return tuple(used)
 
 # %% ../../nbs/proofs/09_decision.ipynb #3399f9d2
@@ -370,16 +372,13 @@ def prove(
 ) -> Proof:
     "Whether `sql` is proved equal to gold on every database that keeps the assumptions; the texts are those that ran."
     reason, trees = "", []
-    tables: list[str] | None
     try:
         trees = [bind(text, schema) for text in (gold, sql)]
-        names = {t.name.lower() for tree in trees for t in tree.find_all(exp.Table)}
-        tables = sorted(names & schema.tables.keys())
     except Unproved as e:
         reason = str(e)
-        tables = _tables_of((gold, sql), schema)
     except RecursionError:
         return Proof("open", reason="too deep")
+    tables = _tables_of((gold, sql), schema)
     with counted(_STEPS):
         for data in (False, True) if trees else ():
             attempt = _Attempt(schema, data, ties)
@@ -393,7 +392,7 @@ def prove(
                 return Proof("open", reason=str(e))
             else:
                 if is_proved:
-                    return _checked(gold, sql, attempt, tables, schema)
+                    return _checked(gold, sql, attempt, tables or [], schema)
                 reason = "no proof found"
     found = _refuted(gold, sql, tables, schema, tries) if tries and tables is not None else None
     if found is not None:
@@ -420,17 +419,15 @@ def _checked(gold: str, sql: str, attempt: _Attempt, tables, schema: Schema) -> 
     return Proof(outcome, assumptions, solver=attempt.prover.solver, left_out=left_out)
 
 # %% ../../nbs/proofs/09_decision.ipynb #692bb81d
-def _file_state(path: str | Path | bytes) -> tuple:
+def _file_state(path: Path | bytes) -> tuple:
     "What changes when a file does."
-    if isinstance(path, bytes):
-        return (len(path),)
-    stat = Path(path).stat()
-    return stat.st_size, stat.st_mtime_ns
+    stat = None if isinstance(path, bytes) else path.stat()
+    return (stat.st_size, stat.st_mtime_ns) if stat else ()
 
 # %% ../../nbs/proofs/09_decision.ipynb #f41e4cf5
 @lru_cache(maxsize=64)
-def _facts_of(path: str | Path | bytes, state: tuple) -> Schema:
-    con = connect_readonly(Path(path) if isinstance(path, str) else path, Limits())
+def _facts_of(path: Path | bytes, state: tuple) -> Schema:
+    con = connect_readonly(path, Limits())
     try:
         return read_facts(con)
     finally:
@@ -438,7 +435,7 @@ def _facts_of(path: str | Path | bytes, state: tuple) -> Schema:
 
 # %% ../../nbs/proofs/09_decision.ipynb #cd090174
 @lru_cache(maxsize=20_000)
-def _prove_once(path: str | Path | bytes, state: tuple, gold: str, sql: str, ties: bool) -> Proof:
+def _prove_once(path: Path | bytes, state: tuple, gold: str, sql: str, ties: bool) -> Proof:
     "The proof for two queries; rollouts of a group repeat queries, so it is kept."
     return prove(gold, sql, _facts_of(path, state), ties=ties)
 
@@ -502,11 +499,11 @@ def _judge_certified(ask: Ask) -> Verdict:
     if q.writes:
         return Verdict(None, "no_proof", "statements that change rows are not proved")
     judged = verdict if robust is None or robust.correct is None else robust
-    about: Fields = dict(answer=ask.answered, queries=ask.queries, verdict=judged)
     if not judged.correct:
         return judged
     with ask.board.database.turn():
-        proof = certify(q, ask.board.database, **about)
+        database, answer = ask.board.database, ask.answered
+        proof = certify(q, database, answer=answer, queries=ask.queries, verdict=judged)
     correct = dict(proved=True, refuted=False).get(
         proof.outcome
     )  # None where a person must grant a fact of the data

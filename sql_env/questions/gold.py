@@ -33,16 +33,13 @@ from .question_set import PackedRows, Question
 from sql_env.sql.analysis import (
     LimitCut,
     TieTest,
-    joined_columns,
     limit_cuts,
     select_order_keys,
-    value_tests,
 )
 from ..sql.shapes import filters_only, order_proof
 from sql_env.sql.text import (
     has_order_by,
     quote_identifier,
-    sql_tokens,
     value_from_json,
     value_to_json,
 )
@@ -313,55 +310,6 @@ def _means_any(question: str) -> bool:
     "Whether a question asks for the first by some measure, so that each of those that tie is an answer."
     return bool(_SUPERLATIVE.search(question)) and not _ASKS_FOR_ALL.search(question)
 
-# %% ../../nbs/questions/03_gold.ipynb #0a82540a
-_MOST_CODES = 5000  # different values of a column that are compared
-
-# %% ../../nbs/questions/03_gold.ipynb #b45c41f2
-def _padded_pair(db: Database, first: str, second: str) -> tuple[str, str] | None:
-    "Two texts of two sources of a column `v` that are equal only without the blanks around them."
-    sources = [
-        f"(SELECT DISTINCT v, trim(v) AS k FROM ({s}) LIMIT {_MOST_CODES})" for s in (first, second)
-    ]
-    sql = f"""SELECT a.v, b.v FROM {sources[0]} AS a JOIN {sources[1]} AS b ON a.k = b.k
-              WHERE a.v <> b.v AND typeof(a.v) = 'text' AND typeof(b.v) = 'text' LIMIT 1"""
-    try:
-        return next(iter(db.query(sql).rows), None)
-    except QueryError:
-        return None
-
-# %% ../../nbs/questions/03_gold.ipynb #25268aca
-def _names_padded_text(sql: str) -> bool:
-    "Whether a query compares with a text that has blanks at its ends."
-    texts = (token.text[1:-1] for token in sql_tokens(sql) if token.kind == "text")
-    return any(text != text.strip(" ") for text in texts)
-
-# %% ../../nbs/questions/03_gold.ipynb #b0b066c0
-def _padded_codes(db: Database, sql: str, tables: Sequence[_TableFacts]) -> str:
-    "Where gold compares codes of which some have blanks at their ends, as a sentence; empty if nowhere."
-
-    def sources(column: str) -> list[tuple[str, str]]:
-        places = [(t.name, c) for t in tables for c in t.columns if c.lower() == column]
-        return [
-            (f"{t}.{c}", f"SELECT {quote_identifier(c)} AS v FROM {quote_identifier(t)}")
-            for t, c in places
-        ]
-
-    try:
-        joined, tests = joined_columns(sql), value_tests(sql, aggregates=False)
-    except Exception:  # sqlglot can't parse all that SQLite runs
-        return ""
-    pairs = [(a, b) for x, y in joined for a in sources(x) for b in sources(y) if a[0] != b[0]]
-    for test in tests:
-        if test.operator == "=" and isinstance(test.value, str):
-            literal = "'" + test.value.replace("'", "''") + "'"
-            pairs += [(a, ("the query", f"SELECT {literal} AS v")) for a in sources(test.column)]
-    for (a, first), (b, second) in pairs:
-        if found := _padded_pair(db, first, second):
-            return (
-                f"{a} has {found[0]!r} where {b} has {found[1]!r}: with the blanks they never meet."
-            )
-    return ""
-
 # %% ../../nbs/questions/03_gold.ipynb #17188910
 _MENTIONS_TIME = re.compile(
     r"\bnow\b|\bcurrent_(date|time|timestamp)\b|\b(date|time|datetime|julianday|unixepoch)\s*\(\s*\)"
@@ -486,7 +434,6 @@ class GoldRunner:
             ]
         except apsw.Error as e:
             raise to_query_error(e) from None
-        self._padded: dict[str, bool] = {}
         self.is_small = self.reader.path.stat().st_size <= self.small_file_bytes
 
     def rows_in_other_orders(self, sql: str, most: int) -> Iterator[list[tuple] | None]:
@@ -498,30 +445,6 @@ class GoldRunner:
                 yield copy.rows(sql, most) if copy.hold(tables) else None
             except _FAILURES:
                 yield None
-
-    def padded_codes(self, sql: str) -> str:
-        "Where trusted SQL compares codes of which some have blanks at their ends, as a sentence; empty if nowhere."
-        try:
-            tables, _ = self.reader.tables_read(sql)
-            if not _names_padded_text(sql) and not any(map(self._has_padded_text, tables)):
-                return ""
-            return _padded_codes(self.gold, sql, [self.reader.facts(table) for table in tables])
-        except _FAILURES:
-            return ""
-
-    def _has_padded_text(self, table: str) -> bool:
-        "Whether a table may hold a text with blanks at its ends; each table is read once."
-        if table not in self._padded:
-            tests = [
-                f"length({c}) > length(trim({c}))"
-                for c in map(quote_identifier, self.reader.facts(table).columns)
-            ]
-            sql = f"SELECT 1 FROM {quote_identifier(table)} WHERE {' OR '.join(tests)} LIMIT 1"
-            try:
-                self._padded[table] = bool(self.gold.query(sql).rows)
-            except QueryError:
-                self._padded[table] = True  # it takes too long to tell
-        return self._padded[table]
 
     def is_proved(self, sql: str) -> bool:
         "Whether a proof shows that the order of rows can't matter for trusted SQL."
@@ -614,10 +537,6 @@ class GoldRunner:
             doubts["empty"] = ""
         if rows == [(None,)]:
             doubts["null"] = ""
-        if not any(value not in (None, 0, "") for row in rows for value in row):
-            padded = self.padded_codes(sql)
-            if padded:
-                doubts["padded_codes"] = padded
         if len(rows) > self.limits.rows:
             doubts["over_cap"] = f"The result has {len(rows):,} rows; {self._rows_allowed}"
         if refused and refused.kind in _LIMIT_KINDS:
@@ -740,7 +659,7 @@ def _unpack(data: bytes) -> GoldResult:
     return GoldResult(sql, packed_rows, *about, tied)
 
 # %% ../../nbs/questions/03_gold.ipynb #8e59e908
-_VERSION = 3  # of what is derived; older entries are not used
+_VERSION = 4  # of what is derived; older entries are not used
 _CHUNK = 500  # queries whose results are kept at once, so that a killed process loses little
 
 # %% ../../nbs/questions/03_gold.ipynb #93bb527f

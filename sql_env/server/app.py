@@ -51,9 +51,9 @@ _OPEN_AT_START = 50  # databases at most, so that the first visitors need not wa
 def _load_questions(settings: Settings) -> QuestionSet:
     "The questions that a server plays."
     options: dict[str, Any] = dict(path=settings.path or None, split=settings.split or None)
-    if takes_option(settings.source, "level"):
+    if takes_option(settings.source, "level") or settings.level != 1:
         options["level"] = settings.level
-    if settings.n and takes_option(settings.source, "n"):
+    if settings.n:
         options["n"] = settings.n
     return load(settings.source, **options)
 

@@ -1,4 +1,4 @@
-"""Other people's tools: TRL, Inspect, verifiers, SkyRL, Gymnasium, Harbor; a module each, behind an extra each
+"""Other people's tools: TRL, Inspect, verifiers, SkyRL, Harbor; a module each, behind an extra each
 
 Docs: https://hjerpe.github.io/sql_env/integrations/index.html.md"""
 

@@ -339,8 +339,7 @@ def _on_unload(visits: Visits) -> Callable[..., None]:
 # `data-keys` says that keys are heard from now on: a key pressed while the page still loads is lost.
 _KEYS = """() => { document.addEventListener("keydown", (e) => {
   const places = {"se-sql": "se-run", "se-answer": "se-submit", "se-seed": "se-new", "se-id": "se-new",
-    "se-abstain": "se-abstain-send", "se-clarify": "se-clarify-send",
-    "se-search": "se-search-send", "se-execute": "se-execute-send"};
+    "se-abstain": "se-abstain-send", "se-execute": "se-execute-send"};
   const place = Object.keys(places).find((id) => e.target.closest("#" + id));
   const isSent = e.key === "Enter" && (e.ctrlKey || e.metaKey || (place !== "se-sql" && !e.shiftKey));
   if (!place || !isSent) return;

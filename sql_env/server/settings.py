@@ -15,7 +15,7 @@ from ..plugins import names, needs_extra
 from ..sources import SOURCE_NAMES
 
 with needs_extra("server"):
-    from pydantic import AliasChoices, Field, ValidationError, field_validator
+    from pydantic import AliasChoices, Field, ValidationError, field_validator, model_validator
     from pydantic_settings import BaseSettings, SettingsConfigDict
 
 # %% ../../nbs/server/02_settings.ipynb #91fe26b3
@@ -53,7 +53,9 @@ class Settings(BaseSettings):
     source: str = Field(
         "bundled", description=f"where questions come from: {', '.join(SOURCE_NAMES)}"
     )
-    path: str = Field("", description="folder or zip of the source, if it needs one")
+    path: str = Field(
+        "", description="folder or zip of the source, which is folder if none is named"
+    )
     split: str = Field("", description="only this split; all if empty")
     level: int = Field(1, ge=1, le=5, description="level of generated worlds")
     n: int = Field(0, ge=0, le=10**6, description="generated questions; as many as usual if 0")
@@ -96,6 +98,11 @@ class Settings(BaseSettings):
     def _check_play(cls, value: Any, info: Any) -> Any:
         read_settings({info.field_name: value})
         return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_path(cls, given: Any) -> Any:
+        return dict(source="folder") | given if given.get("path") else given
 
     @field_validator("source")
     @classmethod

@@ -5,8 +5,7 @@ from sql_env.plugins import KINDS
 
 # by name only, as the help of the command lists them; `SOURCES` has what reads them
 SOURCE_NAMES = (
-    *"bundled spider sparc cosql bird kaggledbqa spider2_lite folder hf mini_interact".split(),
-    *"livesqlbench bundled_tasks bundled_policies".split(),
+    *"bundled spider sparc cosql bird spider2_lite folder hf bundled_tasks".split(),
     *KINDS["sources"],
 )
 

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 from .. import meanings
 from ..database.database import Descriptions
-from ..database.search import Documents, read_documents
 from ..paths import SourceError, unpack_archive
 from ..plugins import Fields
 from ..questions.question_set import Question, question_from_fields
@@ -36,7 +35,6 @@ class Drafts(NamedTuple):
     name: str  # of the set
     left_out: dict[str, int] = {}  # questions that can't be had: reason and count
     descriptions: dict[str, Descriptions] = {}  # of columns, by database
-    documents: dict[str, Documents] = {}  # that SEARCH finds, by database
 
 # %% ../../nbs/sources/01_files.ipynb #2721622b
 def _data_folder(
@@ -56,6 +54,14 @@ def _data_folder(
     return path
 
 # %% ../../nbs/sources/01_files.ipynb #08c532fd
+def _is_hidden(
+    path: Path,
+    root: Path,  # a folder above it, whose own name says nothing
+) -> bool:
+    "Whether a system or a program put a file or folder there: `.name`, macOS's `__MACOSX`, Excel's `~$name`."
+    return any(part.startswith((".", "~$", "__MACOSX")) for part in path.relative_to(root).parts)
+
+# %% ../../nbs/sources/01_files.ipynb #5583b4b6
 def _find_files(
     root: Path,
     *patterns: str,
@@ -63,7 +69,8 @@ def _find_files(
 ) -> list[Path]:
     "Files of a folder and of those below it, the nearest first: authors, zips and people wrap folders differently."
     depths = ("*/" * level for level in range(levels))
-    return [path for depth in depths for p in patterns for path in sorted(root.glob(depth + p))]
+    found = [path for depth in depths for p in patterns for path in sorted(root.glob(depth + p))]
+    return [path for path in found if path.is_file() and not _is_hidden(path, root)]
 
 # %% ../../nbs/sources/01_files.ipynb #eab6244d
 def _is_lfs_pointer(path: Path) -> bool:
@@ -125,27 +132,29 @@ def _read_json_rows(
     return rows
 
 # %% ../../nbs/sources/01_files.ipynb #c734c8c6
-def _database_files(folder: Path) -> dict[str, Path]:
-    "SQLite files in a folder and one level below, by their names without the ending."
-    found = {}
-    paths = sorted([*folder.glob("*"), *folder.glob("*/*")])
-    together = Counter(path.parent for path in paths if path.suffix == ".sqlite")
-    for path in paths:
-        if path.suffix not in (".sqlite", ".db", ".sqlite3") or path.name.startswith("."):
-            continue
-        is_alone = together[path.parent] == 1
-        if path.parent == folder or path.stem == path.parent.name or is_alone:
-            found[path.stem] = path
-    return found
+_DATABASE_ENDINGS = (".sqlite", ".sqlite3", ".db", ".db3")
 
-# %% ../../nbs/sources/01_files.ipynb #ea8eaa94
-def _all_documents(databases: dict[str, Path]) -> dict[str, Documents]:
-    "The documents beside some databases, by database; raises `SourceError` that names file and line."
-    try:
-        found = {name: read_documents(path) for name, path in databases.items()}
-    except (ValueError, OSError) as e:
-        raise SourceError(f"A document can't be used: {e}.") from None
-    return {name: documents for name, documents in found.items() if documents}
+
+def _database_files(folder: Path) -> dict[str, Path]:
+    "SQLite files in a folder and one level below, by their names without the ending; raises `SourceError`."
+    files = _find_files(folder, "*", levels=2)
+    files = [path for path in files if path.suffix.lower() in _DATABASE_ENDINGS]
+    together = Counter(path.parent for path in files)
+
+    def rank(path: Path) -> int:
+        return 0 if path.parent == folder else 1 if path.stem == path.parent.name else 2
+
+    found: dict[str, Path] = {}
+    for path in sorted(files, key=rank):
+        if rank(path) == 2 and (together[path.parent] > 1 or together[folder]):
+            continue
+        other = found.setdefault(path.stem, path)
+        if other != path and rank(other) == rank(path):
+            both = " and ".join(str(p.relative_to(folder)) for p in (other, path))
+            raise SourceError(
+                f"Which file is the database {path.stem!r}: {both}? Move the other one out of {folder.name}."
+            )
+    return found
 
 # %% ../../nbs/sources/01_files.ipynb #3b1cec77
 def _translate_gold(
@@ -325,11 +334,27 @@ _ASKED = {"question", "question_text"}
 _ANSWERED = {*"sql query gold_sql answer gold_answer statements gold_statements writes".split()}
 
 
+# first lines of logs, of a server's results, of conversations to learn from, and of flags
+_WRITTEN = {"policy", "episode_id", "messages", "flags"}
+
+
+def _is_written(path: Path) -> bool:
+    "Whether a JSONL file is what this package wrote, and no questions."
+    with path.open("rb") as file:
+        first = file.readline()
+    try:
+        keys = {*json.loads(first)}
+    except (ValueError, TypeError):
+        return False  # which is told where the file is read
+    return bool(keys & _WRITTEN) and not keys & _ASKED
+
+
 def _question_files(folder: Path) -> list[Path]:
     "The files of a folder that hold questions: each JSONL, or else the tables that ask and answer."
-    if found := sorted(folder.glob("*.jsonl")):
+    if found := [p for p in _find_files(folder, "*.jsonl", levels=1) if not _is_written(p)]:
         return found
-    tables = sorted(p for p in folder.glob("*.*") if p.suffix.lower() in (".csv", ".tsv", ".xlsx"))
+    endings = (".csv", ".tsv", ".xlsx")
+    tables = [p for p in _find_files(folder, "*", levels=1) if p.suffix.lower() in endings]
     names = {path: {*_table_names(path)} for path in tables}
     return [path for path in tables if names[path] & _ASKED and names[path] & _ANSWERED]
 
@@ -339,18 +364,20 @@ LAYOUTS = {  # what a folder holds, or one below it, if it is of that source; th
     "cosql": ("sql_state_tracking",),
     "sparc": ("dev.json", "dev_no_value.json"),
     "spider": ("dev.json", "train_spider.json"),
-    "kaggledbqa": ("examples", "databases"),
     "bird": ("dev_databases",),
-    "mini_interact": ("mini_interact.jsonl",),
-    "livesqlbench": ("livesqlbench_data_sqlite.jsonl",),
 }
 
 # %% ../../nbs/sources/01_files.ipynb #bb7ec8ac
+def _folders(root: Path) -> list[Path]:
+    "The folders in a folder."
+    return [folder for folder in sorted(root.glob("*/")) if not _is_hidden(folder, root)]
+
+# %% ../../nbs/sources/01_files.ipynb #a28e92c7
 def _find_layout(
     root: Path,  # a folder
 ) -> str:
     "The source whose layout a folder has, or nothing."
-    for folder in (root, *sorted(root.glob("*/"))):
+    for folder in (root, *_folders(root)):
         for source, names in LAYOUTS.items():
             if all((folder / name).exists() for name in names):
                 return source
@@ -362,7 +389,7 @@ def _find_layout(
 def _question_folder(path: str | Path) -> Path:
     "The folder that holds questions, the one given or the only one below it."
     root = _data_folder(path, "folder")
-    below = [folder for folder in sorted(root.glob("*/")) if not folder.name.startswith("__")]
+    below = _folders(root)
     is_wrapped = len(below) == 1 and not _question_files(root) and _question_files(below[0])
     return below[0] if is_wrapped else root
 
@@ -381,7 +408,7 @@ def _read_folder(
         layout = _find_layout(path)
         if layout:
             todo = f"It has the layout of {layout}: load it as such (on the command line --source {layout})."
-        raise SourceError(f"There is no .jsonl file in {str(path)!r}. {todo}")
+        raise SourceError(f"There is no .jsonl file of questions in {str(path)!r}. {todo}")
     if not databases:
         todo = "Other files become one with 'sql_env data import'."
         raise SourceError(f"There is no .sqlite or .db file in {str(path)!r}. {todo}")
@@ -389,4 +416,4 @@ def _read_folder(
         raise SourceError(f"{min(p.name for p in databases.values())} {LFS_ADVICE}.")
     name = path.resolve().name
     questions = _LazyQuestions(files, _folder_reader(name, databases, evidence, dialect))
-    return Drafts(questions, databases, name, documents=_all_documents(databases))
+    return Drafts(questions, databases, name)

@@ -50,16 +50,13 @@ from sql_env.sources.files import (
 from sql_env.sources.published import (
     _read_bird,
     _read_interactions,
-    _read_kaggledbqa,
-    _read_livesqlbench,
-    _read_mini_interact,
     _read_spider,
     _read_spider2_lite,
 )
 from ..sql.text import nearest_names
 
 # %% ../../nbs/sources/05_loading.ipynb #261e6392
-SHIPPED_FLAGS = """unanswerable guessable wrong_bound unused_value text_as_number bare_column float_bits
+SHIPPED_FLAGS = """unanswerable guessable text_as_number bare_column float_bits
 no_variants few_variants unwitnessed""".split()  # flags that only an audit finds
 
 # %% ../../nbs/sources/05_loading.ipynb #f6d82630
@@ -252,12 +249,11 @@ def _complete_questions(
         left_out,
         limits=usual,
         descriptions=drafts.descriptions,
-        documents=drafts.documents,
     )
 
 # %% ../../nbs/sources/05_loading.ipynb #a9e10fe1
 def _read_bundled(file: str = "questions") -> Drafts:
-    "The questions that come with the package, whose gold rows are there, its `tasks`, or its `policies`."
+    "The questions that come with the package, whose gold rows are there, or its `tasks`."
     questions = read_questions(BUNDLED / f"{file}.jsonl")
     databases = {q.database_name: BUNDLED / f"{q.database_name}.sqlite" for q in questions}
     return Drafts(questions, databases, "bundled" if file == "questions" else f"bundled_{file}")
@@ -294,7 +290,6 @@ def _read_hf(
     evidence: bool | None = None,  # this and the rest as its layout takes it
     descriptions: bool | None = None,
     dialect: str | None = None,
-    documents: bool | None = None,
 ) -> Drafts:
     "Questions of a data set of the Hugging Face Hub, in the layout of another source; raises `SourceError`."
     folder = Path(path).expanduser()
@@ -305,9 +300,7 @@ def _read_hf(
         raise SourceError(
             f"hf: {path} has none of the layouts {known}. Databases must lie there as SQLite files."
         )
-    options = dict(
-        evidence=evidence, descriptions=descriptions, dialect=dialect, documents=documents
-    )
+    options = dict(evidence=evidence, descriptions=descriptions, dialect=dialect)
     given: Fields = {name: value for name, value in options.items() if value is not None}
     if unknown := [name for name in given if not takes_option(layout, name)]:
         raise SourceError(f"hf: {path} is of the layout {layout}, which has no {min(unknown)}.")
@@ -323,14 +316,10 @@ _OWN: dict[str, Callable[..., Drafts]] = {
     "sparc": partial(_read_interactions, "SParC"),
     "cosql": partial(_read_interactions, "CoSQL"),
     "bird": _read_bird,
-    "kaggledbqa": _read_kaggledbqa,
     "spider2_lite": _read_spider2_lite,
     "folder": _read_folder,
     "hf": _read_hf,
-    "mini_interact": _read_mini_interact,
-    "livesqlbench": _read_livesqlbench,
     "bundled_tasks": partial(_read_bundled, "tasks"),
-    "bundled_policies": partial(_read_bundled, "policies"),
 }
 
 
@@ -359,6 +348,9 @@ def takes_option(source: str, name: str) -> bool:
     return source in SOURCES and name in signature(SOURCES[source]).parameters
 
 # %% ../../nbs/sources/05_loading.ipynb #46ed8fc0
+_FLAGS = dict(level="--level", seed="--worlds-seed", n_tables="--tables", n="-n")
+
+
 def _source_options(
     source: str,
     given: Mapping[str, Any],  # options; None stands for one that was not given
@@ -372,10 +364,18 @@ def _source_options(
     takes = signature(SOURCES[source]).parameters
     if "path" in takes and takes["path"].default is Parameter.empty and given.get("path") is None:
         raise SourceError(f"The source {source!r} needs path= (on the command line --path).")
+    if "path" not in takes and given.get("path") is not None:
+        raise SourceError(
+            f"The source {source!r} takes no path= (on the command line --path). "
+            "A folder or zip of your own is the source 'folder'."
+        )
     unknown = given.keys() - takes - set(may_lack)
     if unknown:
-        there = ", ".join(takes) or "none"
-        raise SourceError(f"{source} has no option {min(unknown)!r}; it takes {there}.")
+        name, there = min(unknown), ", ".join(takes) or "none"
+        flag = f" (on the command line {_FLAGS[name]})" if name in _FLAGS else ""
+        others = ", ".join(other for other in SOURCES if takes_option(other, name))
+        advice = f" Sources that have it: {others}." if others else ""
+        raise SourceError(f"{source} has no option {name!r}{flag}; it takes {there}.{advice}")
     return {
         name: value
         for name, value in given.items()

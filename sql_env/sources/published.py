@@ -1,4 +1,4 @@
-"""Spider, SParC, CoSQL, BIRD, KaggleDBQA, Spider 2.0-lite, BIRD-Interact and LiveSQLBench, read as they are published
+"""Spider, SParC, CoSQL, BIRD and Spider 2.0-lite, read as they are published
 
 Docs: https://hjerpe.github.io/sql_env/sources/published.html.md"""
 
@@ -10,30 +10,24 @@ __all__ = []
 # %% ../../nbs/sources/02_published.ipynb #982ed5c6
 import csv
 import os
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .. import meanings
 from ..database.database import Descriptions
-from ..database.search import Documents
-from ..grading.answers import compare_rows
 from ..paths import SourceError, cache_dir, download_file
-from ..plugins import Fields
-from ..questions.question_set import Clarification, Question
+from ..questions.question_set import Question
 from sql_env.sources.files import (
     Drafts,
     _check_databases,
     _data_folder,
     _database_files,
     _find_files,
+    _is_hidden,
     _read_json_rows,
     _translate_gold,
 )
-from ..sql.mutants import parse_write
-from ..sql.text import find_dialect, sql_tokens, unquote
+from ..sql.text import find_dialect
 
 # %% ../../nbs/sources/02_published.ipynb #509c3c14
 _SPIDER_FILES = {"train": "train_spider.json", "dev": "dev.json"}
@@ -165,9 +159,8 @@ def _dialect_of(stem: str) -> str:
 def _question_files(root: Path) -> dict[str, Path]:
     "JSON files that may hold questions, by their names without the ending."
     files: dict[str, Path] = {}
-    for path in sorted(root.rglob("*.json")):
-        is_hidden = path.name.startswith(".") or "__MACOSX" in path.parts
-        if not is_hidden and "tables" not in path.stem:
+    for path in sorted(root.rglob("*.json"), key=lambda path: (len(path.parts), path)):
+        if not _is_hidden(path, root) and "tables" not in path.stem:
             files.setdefault(path.stem, path)
     return files
 
@@ -223,22 +216,6 @@ def _read_descriptions(database: Path) -> Descriptions:
             texts[column] = "; ".join(filter(None, lines))
     return found
 
-# %% ../../nbs/sources/02_published.ipynb #3599ed00
-def _bird_documents(
-    name: str, questions: Iterable[Question], descriptions: Descriptions
-) -> dict[str, str]:
-    "The hints of all questions of a database, and what is said of its columns, as two documents."
-    hints = dict.fromkeys(q.evidence for q in questions if q.database_name == name and q.evidence)
-    terms = [f"## Term {i}\n\n{' '.join(hint.split())}\n" for i, hint in enumerate(hints, 1)]
-    columns = [
-        f"## {table}.{column}\n\n{text}\n"
-        for table, texts in descriptions.items()
-        for column, text in texts.items()
-        if text
-    ]
-    found = {"terms.md": "\n".join(terms), "columns.md": "\n".join(columns)}
-    return {file: f"# {name}\n\n{text}" for file, text in found.items() if text}
-
 # %% ../../nbs/sources/02_published.ipynb #176d790a
 def _read_bird(
     path: str | Path,  # folder or zip
@@ -246,13 +223,12 @@ def _read_bird(
     evidence: bool = True,  # the hint is part of the question's text
     descriptions: bool = False,  # DESCRIBE shows what BIRD says about columns
     dialect: str | None = None,  # of the gold, if it is not SQLite's; it is translated
-    documents: bool = False,  # SEARCH finds hints and descriptions; hints are no part of the questions then
 ) -> Drafts:
     "Questions of a BIRD-style folder, whose gold has not run yet; raises `SourceError`."
     root, dialect = _data_folder(path, "BIRD"), find_dialect(dialect or "sqlite")
     file = _choose_bird_file(root, split, dialect)
     questions = [
-        _translate_gold(_bird_question(row, i, file.stem, evidence and not documents), dialect)
+        _translate_gold(_bird_question(row, i, file.stem, evidence), dialect)
         for i, row in enumerate(_read_json_rows(file, "question", "SQL", "db_id"))
     ]
     databases: dict[str, Path] = {}
@@ -260,78 +236,10 @@ def _read_bird(
         if "database" in folder.name:
             databases |= _database_files(folder)
     drafts = Drafts(questions, databases, file.stem)
-    if descriptions or documents:
-        about = {name: _read_descriptions(database) for name, database in databases.items()}
     if descriptions:
+        about = {name: _read_descriptions(database) for name, database in databases.items()}
         drafts = drafts._replace(descriptions=about)
-    if documents:
-        said: dict[str, Documents] = {}
-        for name in databases:
-            said[name] = _bird_documents(name, questions, about[name])
-        drafts = drafts._replace(documents=said)
     return _check_databases(drafts)
-
-# %% ../../nbs/sources/02_published.ipynb #b6ed6e9b
-_KAGGLE_SPLITS = ("fewshot", "test")
-
-# %% ../../nbs/sources/02_published.ipynb #ea4c762b
-def _are_kaggle(files: Iterable[Path]) -> bool:
-    "Whether files hold questions as KaggleDBQA writes them."
-    try:
-        return all(_read_json_rows(file, "question", "query", "db_id") for file in files)
-    except SourceError:
-        return False
-
-# %% ../../nbs/sources/02_published.ipynb #311e291e
-def _kaggle_files(root: Path) -> dict[str, Path]:
-    "The file of questions of each database; raises `SourceError`."
-    for folder in [root, *sorted(root.glob("*/")), *sorted(root.glob("*/*/"))]:
-        files = {p.stem: p for p in sorted(folder.glob("*.json")) if "tables" not in p.stem}
-        whole = {s: p for s, p in files.items() if s.rpartition("_")[2] not in _KAGGLE_SPLITS}
-        there = _database_files(folder).keys()
-        is_usual = folder.name == "examples" or there & whole.keys()
-        if whole and (is_usual or not there and _are_kaggle(whole.values())):
-            return whole
-    raise SourceError(
-        f"KaggleDBQA: no examples/*.json in {str(root)!r}. Give the folder that holds examples and databases."
-    )
-
-# %% ../../nbs/sources/02_published.ipynb #adc4b460
-def _kaggle_splits(file: Path) -> dict[tuple[str, str], str]:
-    "The split of each question and query of a database, as far as files say it."
-    splits = {}
-    for name in _KAGGLE_SPLITS:
-        part = file.with_name(f"{file.stem}_{name}.json")
-        for row in _read_json_rows(part, "question", "query") if part.is_file() else ():
-            splits[row["question"], row["query"]] = name
-    return splits
-
-# %% ../../nbs/sources/02_published.ipynb #504fddb7
-def _read_kaggledbqa(
-    path: str | Path,  # folder or zip
-) -> Drafts:
-    "KaggleDBQA's questions, whose gold has not run yet; raises `SourceError`."
-    files = _kaggle_files(_data_folder(path, "KaggleDBQA"))
-    folder = next(iter(files.values())).parent
-    databases: dict[str, Path] = {}
-    for near in (folder, folder.parent / "databases", folder / "databases"):
-        databases |= _database_files(near)
-    questions = []
-    for name, file in files.items():
-        splits = _kaggle_splits(file)
-        for i, row in enumerate(_read_json_rows(file, "question", "query", "db_id")):
-            text, sql = row["question"], row["query"]
-            split = splits.get((text, sql), "")
-            questions.append(
-                Question(f"kaggledbqa-{name}-{i:03}", text, row["db_id"], sql, split=split)
-            )
-    if not databases:
-        raise SourceError(
-            f"KaggleDBQA: there are questions in {folder.name}, and no SQLite files beside or in "
-            f"{str(folder.parent / 'databases')!r}. The repository does not hold them: download them as its "
-            "README says, and put them into databases/NAME/NAME.sqlite."
-        )
-    return _check_databases(Drafts(questions, databases, "kaggledbqa"))
 
 # %% ../../nbs/sources/02_published.ipynb #a9d318a6
 def _csv_value(text: str) -> Any:
@@ -345,50 +253,18 @@ def _csv_value(text: str) -> Any:
             continue
     return text
 
-# %% ../../nbs/sources/02_published.ipynb #ad50bb80
-def _csv_result(path: Path, columns: Iterable[int]) -> tuple[tuple, ...]:
-    "The rows of a result, with some of its columns or, if none are named, all."
-    try:
-        _, *rows = csv.reader(path.read_text(encoding="utf-8-sig").splitlines(True))
-        picks = [*columns] or range(len(_))
-        return tuple([tuple([_csv_value(row[i]) for i in picks]) for row in rows])
-    except (ValueError, IndexError) as e:
-        raise SourceError(f"{path.name} is no table of results: {e}.") from None
-
 # %% ../../nbs/sources/02_published.ipynb #e2d1e709
-def _accepted_results(gold: Path, question_id: str, condition_columns: list) -> list[tuple]:
-    "The different results that count as right for a question."
-    files = sorted([*gold.glob(f"{question_id}.csv"), *gold.glob(f"{question_id}_*.csv")])
-    is_nested = bool(condition_columns) and isinstance(condition_columns[0], list)
-    results: list[tuple] = []
-    for i, file in enumerate(files):
-        columns = condition_columns[i : i + 1] if is_nested else [condition_columns]
-        rows = _csv_result(file, columns[0] if columns else [])
-        if not any(compare_rows(list(rows), other).correct for other in results):
-            results.append(rows)
-    return results
-
-# %% ../../nbs/sources/02_published.ipynb #5a25ee2c
-def _spider2_question(row: dict, root: Path, rule: dict, evidence: bool) -> Question:
-    "The question of a row of Spider 2.0-lite, with its gold query or rows."
-    gold, name = root / "evaluation_suite" / "gold", row["instance_id"]
-    document = root / "resource" / "documents" / str(row.get("external_knowledge"))
-    hint = document.read_text(encoding="utf-8", errors="replace") if document.is_file() else ""
-    columns = rule.get("condition_cols") or []
-    results = _accepted_results(gold / "exec_result", name, columns)
-    query = gold / "sql" / f"{name}.sql"
-    has_query = query.is_file() and len(results) < 2 and not columns
-    rows = results[0] if results and not has_query else ()
-    return Question(
-        question_id=name,
-        question_text=f"{row['question']}\n\n{hint}" if hint and evidence else row["question"],
-        database_name=row["db"],
-        gold_sql=query.read_text(encoding="utf-8").strip() if has_query else "",
-        gold_answer=rows,
-        ranks=None if rule.get("ignore_order", True) or not rows else tuple(range(len(rows))),
-        evidence=hint,
-        other_answers=tuple(results[1:]) if not has_query else (),
-    )
+def _accepted_results(folder: Path, question_id: str, columns: list) -> list[tuple]:
+    "The results that count as right for a question, with the columns that are compared."
+    results = []
+    for i, file in enumerate(
+        sorted([*folder.glob(f"{question_id}.csv"), *folder.glob(f"{question_id}_*.csv")])
+    ):
+        head, *rows = csv.reader(file.read_text(encoding="utf-8-sig").splitlines(True))
+        own = columns[i] if columns and isinstance(columns[0], list) else columns
+        picks = own or range(len(head))
+        results.append(tuple([tuple([_csv_value(row[k]) for k in picks]) for row in rows]))
+    return [*dict.fromkeys(results)]
 
 # %% ../../nbs/sources/02_published.ipynb #7e7c947d
 def _read_spider2_lite(
@@ -397,221 +273,41 @@ def _read_spider2_lite(
 ) -> Drafts:
     "The questions of Spider 2.0-lite on SQLite databases; raises `SourceError`."
     file = _the_file(_data_folder(path, "Spider 2.0-lite"), "Spider 2.0-lite", "spider2-lite.jsonl")
-    root, rows = file.parent, _read_json_rows(file, "instance_id", "db", "question")
-    rules_file = root / "evaluation_suite" / "gold" / "spider2lite_eval.jsonl"
+    root, gold = file.parent, file.parent / "evaluation_suite" / "gold"
+    rules_file = gold / "spider2lite_eval.jsonl"
     rules = _read_json_rows(rules_file, "instance_id") if rules_file.is_file() else []
     by_id = {rule["instance_id"]: rule for rule in rules}
-    files = {p.stem.lower(): p for p in sorted(root.rglob("*.sqlite"))}
+    files = {p.stem.lower(): p for p in reversed(_find_files(root, "*.sqlite", levels=6))}
     questions, databases, left_out = [], {}, Counter[str]()
-    for row in rows:
-        if not row["instance_id"].startswith("local"):
+    for row in _read_json_rows(file, "instance_id", "db", "question"):
+        name, db, text = row["instance_id"], row["db"], row["question"]
+        if not name.startswith("local"):
             left_out["the task needs BigQuery or Snowflake"] += 1
             continue
-        q = _spider2_question(row, root, by_id.get(row["instance_id"], {}), evidence)
-        if row["db"].lower() in files:
-            databases[row["db"]] = files[row["db"].lower()]
-        if q.gold_sql or q.gold_answer:
-            questions.append(q)
-        else:
-            left_out["no gold"] += 1
-    return _check_databases(Drafts(questions, databases, "spider2_lite", dict(left_out)))
-
-# %% ../../nbs/sources/02_published.ipynb #35c85244
-def _rows_with_gold(file: Path, golds: str, *fields: str) -> Iterator[Fields]:
-    "The rows of a file, with what other files beside it say of the same ids."
-    known: dict[Any, dict] = {}
-    for extra in sorted(set(file.parent.glob(golds)) - {file}):
-        known |= {row.get("instance_id"): row for row in _read_json_rows(extra)}
-    for number, row in enumerate(_read_json_rows(file)):
-        for name, value in known.get(row.get("instance_id"), {}).items():
-            if value:
-                both = isinstance(value, dict) and isinstance(row.get(name), dict)
-                row[name] = row[name] | value if both else value
-        is_named = all(
-            isinstance(row.get(name), str) for name in ("instance_id", "selected_database")
+        rule, document = by_id.get(name, {}), str(row.get("external_knowledge"))
+        hint_file = root / "resource" / "documents" / document
+        hint = (
+            hint_file.read_text(encoding="utf-8", errors="replace") if hint_file.is_file() else ""
         )
-        if not is_named or not any(row.get(name) for name in fields):
-            lacks = f"lacks instance_id, selected_database or one of {', '.join(fields)}"
-            raise SourceError(f"{file.name}: row {number} {lacks}.")
-        yield row
-
-# %% ../../nbs/sources/02_published.ipynb #71651521
-def _statements(row: Fields) -> list[str]:
-    "The statements of gold, without semicolons at their ends."
-    gold = row.get("sol_sql") or []
-    texts = [gold] if isinstance(gold, str) else map(str, gold)
-    return [text for text in (text.strip().rstrip(";").strip() for text in texts) if text]
-
-# %% ../../nbs/sources/02_published.ipynb #25913bef
-def _with_follow_up(q: Question, row: Fields, left_out: Counter[str]) -> Question:
-    "The question with the follow-up of its row; one that can't be asked is counted."
-    later = row.get("follow_up")
-    if not isinstance(later, dict) or not later.get("query"):
-        return q
-    gold = _statements(later)
-    if q.writes or len(gold) != 1 or not re.match(r"(SELECT|WITH)\b", gold[0], re.I):
-        left_out["a follow-up is not asked: it has no gold, is a task, or comes after one"] += 1
-        return q
-    about = f"{q.question_id}.2", str(later["query"]), q.database_name, gold[0]
-    return q.with_fields(follow_ups=(Question(*about, split=q.split),))
-
-# %% ../../nbs/sources/02_published.ipynb #9f51402c
-def _knowledge(folder: Path, row: Fields) -> dict[Any, dict]:
-    "The knowledge base of a row's database, by the ids of its entries."
-    name = row["selected_database"]
-    path = folder / name / f"{name}_kb.jsonl"
-    return {e.get("id"): e for e in _read_json_rows(path)} if path.is_file() else {}
-
-# %% ../../nbs/sources/02_published.ipynb #9e705864
-_IN_WORDS = meanings("""
->=: at least
-<=: at most
-<>: is not
-!=: is not
->: over
-<: under
-=: is
-*: times
-/: divided by
-+: plus
--: minus
-avg: the average of
-sum: the total of
-count: the number of
-max: the highest
-min: the lowest
-desc: from the highest down
-asc: from the lowest up
-and: and
-or: or
-not: not
-between: between
-null: missing
-round: rounded
-""")
-_SILENT = frozenset(
-    "select from where group order by having limit as on join inner left outer case when then else end is in "
-    "like distinct cast real integer text coalesce ifnull nullif over partition with union all exists".split()
-)
-
-# %% ../../nbs/sources/02_published.ipynb #63eacc05
-def _snippet_words(sql: str) -> str:
-    "A piece of SQL as words: names without tables and underscores, comparisons spelled out."
-    tokens, said = [*sql_tokens(sql)], list[str]()
-    for token, after in zip(tokens, [*tokens[1:], None]):
-        word = token.text.lower()
-        if token.kind in ("text", "name"):
-            said.append(unquote(token.text))
-        elif token.kind == "number" or word in _IN_WORDS:
-            said.append(_IN_WORDS.get(word, token.text))
-        elif token.kind == "word" and word not in _SILENT and not (after and after.text == "."):
-            said.append(token.text.replace("_", " "))
-    return " ".join(said)
-
-# %% ../../nbs/sources/02_published.ipynb #08e2543c
-def _meaning(term: str, sql: str) -> Clarification:
-    "What a term means by a piece of SQL."
-    return Clarification(term, f'By "{term}" I mean: {_snippet_words(sql)}.')
-
-
-def _query_facts(row: Fields) -> Iterator[Clarification]:
-    "What explains the terms of a question."
-    ambiguity = row.get("user_query_ambiguity") or {}
-    for kind in ("critical_ambiguity", "non_critical_ambiguity"):
-        for found in ambiguity.get(kind) or []:
-            term, sql = str(found.get("term", "")), found.get("sql_snippet", "")
-            if term and _snippet_words(sql):
-                yield _meaning(term, sql)
-
-# %% ../../nbs/sources/02_published.ipynb #d8a1a669
-def _knowledge_facts(row: Fields, knowledge: dict[Any, dict]) -> Iterator[Clarification]:
-    "Entries of the knowledge base that an agent is not given, in their own words."
-    for found in row.get("knowledge_ambiguity") or []:
-        entry = knowledge.get(found.get("deleted_knowledge")) or {}
-        term = str(found.get("term") or entry.get("knowledge") or "")
-        if entry and term:
-            texts = (str(entry.get(name) or "") for name in ("description", "definition"))
-            name = str(entry.get("knowledge") or term)
-            yield Clarification(term, f"{name}: {' '.join(filter(None, texts))}", (name,))
-        elif term and found.get("sql_snippet"):
-            yield _meaning(term, found["sql_snippet"])
-
-# %% ../../nbs/sources/02_published.ipynb #bcfcd0cc
-def _read_mini_interact(
-    path: str | Path,  # folder or zip
-) -> Drafts:
-    "Questions of the layout of Mini-Interact with what their users can add; raises `SourceError`."
-    file = _the_file(_data_folder(path, "Mini-Interact"), "Mini-Interact", "mini_interact.jsonl")
-    folder, questions, left_out = file.parent, [], Counter[str]()
-    asks = ("amb_user_query", "query")
-    for row in _rows_with_gold(file, "mini_interact_GT*.jsonl", *asks):
-        gold = _statements(row)
-        if not gold:
-            left_out["gold is missing; its authors send mini_interact_GTs by mail"] += 1
+        columns = rule.get("condition_cols") or []
+        results = _accepted_results(gold / "exec_result", name, columns)
+        query = gold / "sql" / f"{name}.sql"
+        has_query = query.is_file() and len(results) < 2 and not columns
+        if not (has_query or results):
+            left_out["no gold"] += 1
             continue
-        text = next(str(row[name]) for name in asks if row.get(name))
-        about = row["instance_id"], text, row["selected_database"], gold[0]
-        facts = [*_query_facts(row), *_knowledge_facts(row, _knowledge(folder, row))]
-        q = Question(*about, split="dev", clarifications=tuple(facts))
-        questions.append(_with_follow_up(q, row, left_out))
-    drafts = Drafts(questions, _database_files(folder), "mini_interact", dict(left_out))
-    return _check_databases(drafts)
-
-# %% ../../nbs/sources/02_published.ipynb #d4e609e3
-def _why_not(
-    row: Fields,  # with gold
-    databases: dict[str, Path],
-) -> str:
-    "Why a row is left out, or nothing."
-    if row["selected_database"] not in databases:
-        return "there is no SQLite file of its database; it is published for PostgreSQL"
-    if not _statements(row):
-        return "gold is missing; its authors send it by mail"
-    if row.get("category") != "Management":
-        return ""
-    if row.get("preprocess_sql"):
-        return "its database is prepared by SQL of its own (preprocess_sql)"
-    try:
-        _written_tables(_statements(row))
-    except Exception:  # the parser may fail in any way
-        return "gold changes more than rows, such as tables, views or functions"
-    return ""
-
-# %% ../../nbs/sources/02_published.ipynb #7f5a4adb
-def _written_tables(statements: Iterable[str]) -> tuple[str, ...]:
-    "The tables that statements change, in lower case; raises `ValueError` for one that is no INSERT, UPDATE or DELETE."
-    targets = [parse_write(sql).this for sql in statements]
-    return tuple(dict.fromkeys((t.this if t.key == "schema" else t).name.lower() for t in targets))
-
-# %% ../../nbs/sources/02_published.ipynb #19590289
-def _read_livesqlbench(
-    path: str | Path,  # folder or zip
-    evidence: bool = True,  # the knowledge that a question needs is part of its text
-) -> Drafts:
-    "Questions and tasks of the layout of LiveSQLBench and BIRD-Interact; raises `SourceError`."
-    names = ("livesqlbench_data*.jsonl", "bird_interact_data*.jsonl")
-    file = _the_file(_data_folder(path, "LiveSQLBench"), "LiveSQLBench", *names)
-    folder, questions, left_out = file.parent, [], Counter[str]()
-    templates = reversed(_find_files(folder, "*.sqlite", levels=2))
-    databases = {p.stem.removesuffix("_template"): p for p in templates}
-    asks = ("query", "amb_user_query", "normal_query")
-    for row in _rows_with_gold(file, "*.jsonl", *asks):
-        if why := _why_not(row, databases):
-            left_out[why] += 1
-            continue
-        text = next(str(row[name]) for name in asks if row.get(name))
-        wanted = row.get("external_knowledge") or []
-        known = _knowledge(folder, row) if wanted else {}
-        entries = [entry for number, entry in known.items() if number in wanted]
-        hint = " ".join(f"{e.get('knowledge')}: {e.get('definition')}" for e in entries)
-        if evidence and hint:
-            text = f"{text} {hint}"
-        about = dict(database_name=row["selected_database"], split="dev", evidence=hint)
-        gold, is_task = tuple(_statements(row)), row.get("category") == "Management"
-        if is_task:
-            about |= dict(gold_sql="", gold_statements=gold, writes=_written_tables(gold))
-        else:
-            about |= dict(gold_sql=gold[0])
-        q = Question(row["instance_id"], text, **about)
-        questions.append(_with_follow_up(q, row, left_out))
-    return _check_databases(Drafts(questions, databases, file.stem, dict(left_out)))
+        rows, *others = [()] if has_query else results
+        if db.lower() in files:
+            databases[db] = files[db.lower()]
+        q = Question(
+            name,
+            f"{text}\n\n{hint}" if hint and evidence else text,
+            db,
+            query.read_text(encoding="utf-8").strip() if has_query else "",
+            rows,
+            ranks=None if rule.get("ignore_order", True) or not rows else tuple(range(len(rows))),
+            evidence=hint,
+            other_answers=tuple(others),
+        )
+        questions.append(q)
+    return _check_databases(Drafts(questions, databases, "spider2_lite", dict(left_out)))

@@ -164,6 +164,19 @@ def _delimiter(path: Path, text: str) -> str:
     return max(",;\t|", key=first.count)
 
 # %% ../../nbs/sources/03_tables.ipynb #eb0fb914
+def _open_quote_line(
+    text: str,  # of a CSV file
+    delimiter: str,
+) -> int:
+    "The number of the first line on which a quote opens that no quote closes before a delimiter or the end of a line."
+    end = re.escape(delimiter) + r"\r\n"
+    cell = re.compile(rf'(?:"[^"]*(?:""[^"]*)*"|[^"{end}][^{end}]*|)(?:[{end}])')
+    place = 0
+    while found := cell.match(text, place):
+        place = found.end()
+    return len(re.findall(r"\r\n?|\n", text[:place])) + 1
+
+# %% ../../nbs/sources/03_tables.ipynb #c5d7b37e
 def _read_csv_table(
     path: Path,
     decimal_comma: bool = False,  # 12,34 is a number
@@ -173,7 +186,8 @@ def _read_csv_table(
     if "\0" in text:
         raise SourceError(f"{path.name} holds NUL characters and is no CSV file.")
     csv.field_size_limit(2**31 - 1)
-    lines = csv.reader(StringIO(text, newline=""), delimiter=_delimiter(path, text))
+    delimiter = _delimiter(path, text)
+    lines = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         names = next(lines, None)
         if not names:
@@ -185,8 +199,12 @@ def _read_csv_table(
                 raise SourceError(f"{path.name}, line {lines.line_num}: {what}.")
             if row or len(names) == 1:
                 rows.append(row or [""])
-    except csv.Error as e:
-        raise SourceError(f"{path.name}, line {lines.line_num}: {e}.") from None
+    except csv.Error:
+        place = f"{path.name}, line {_open_quote_line(text, delimiter)}"
+        raise SourceError(
+            f"{place}: a quote opens a cell and is not closed at the end of the cell. "
+            'Close it, or write a quote inside a cell twice: "a 15"" screen".'
+        ) from None
     texts = [[row[i] for row in rows] for i in range(len(names))]
     columns = [_csv_column(column, decimal_comma) for column in texts]
     values = list(zip(*[column for _, column in columns]))
@@ -236,6 +254,8 @@ def _read_excel_tables(path: Path) -> list[_ImportedTable]:
     errors = OSError, ValueError, KeyError, TypeError, BadZipFile
     with _read_as(path, "an Excel file", *errors):
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        for sheet in book.worksheets:
+            sheet.reset_dimensions()  # some writers declare a sheet as smaller than it is
         sheets = {sheet.title: [*sheet.iter_rows(values_only=True)] for sheet in book.worksheets}
         book.close()
     found = []

@@ -7,10 +7,10 @@ Docs: https://hjerpe.github.io/sql_env/sql/analysis.html.md"""
 # %% auto #0
 __all__ = ['exp', 'parse_sql', 'spider_hardness', 'referenced_tables', 'classify_difficulty', 'OrderKeys', 'select_order_keys',
            'TieTest', 'tie_tests', 'LimitCut', 'limit_cuts', 'may_depend_on_row_order', 'column_literals', 'ValueTest',
-           'value_tests', 'has_repeated_part', 'sorted_columns', 'taken_ends', 'null_tested_columns', 'named_columns',
-           'joined_columns', 'table_conditions', 'SqlToken', 'TokenizedSql', 'compared_values', 'compared_counts',
-           'ranked_counts', 'grouped_columns', 'order_columns', 'depends_on_repetition', 'counts_rows', 'read_alone',
-           'reads_once', 'presupposition']
+           'value_tests', 'has_repeated_part', 'null_tested_columns', 'named_columns', 'joined_columns',
+           'table_conditions', 'SqlToken', 'TokenizedSql', 'compared_values', 'compared_counts', 'ranked_counts',
+           'grouped_columns', 'order_columns', 'depends_on_repetition', 'counts_rows', 'read_alone', 'reads_once',
+           'presupposition']
 
 # %% ../../nbs/sql/03_analysis.ipynb #835708ec
 from collections.abc import Iterable, Iterator, Sequence
@@ -327,40 +327,6 @@ def has_repeated_part(sql: str) -> bool:
     nodes = _sql_tree(sql).find_all(exp.Select, exp.And, exp.Or)
     parts = (n.expressions if isinstance(n, exp.Select) else list(n.flatten()) for n in nodes)
     return any(len({part.sql() for part in of}) < len(of) for of in parts)
-
-# %% ../../nbs/sql/03_analysis.ipynb #28498dc5
-def sorted_columns(sql: str) -> tuple[tuple[str, str], ...]:
-    "Table and name of the columns that ORDER BY, min and max put in order; raises `sqlglot.ParseError`."
-    parts = [part.this for part in _sql_tree(sql).find_all(exp.Ordered, exp.Min, exp.Max)]
-    columns = [part for part in parts if isinstance(part, exp.Column) and not part.is_star]
-    return tuple(dict.fromkeys((_table_of(c), c.name.lower()) for c in columns))
-
-# %% ../../nbs/sql/03_analysis.ipynb #cecce0b9
-class _TakenEnd(NamedTuple):
-    "An order of rows in a query, and the end of it that comes first or is kept."
-
-    columns: tuple[str, ...]  # in the key, lower case; () for count(*)
-    takes_high: bool  # the highest come first: DESC or max
-    is_cut: bool  # only one end is kept: a LIMIT, min or max
-
-# %% ../../nbs/sql/03_analysis.ipynb #19b479cb
-def taken_ends(sql: str) -> list[_TakenEnd]:
-    "The ends that the first keys of ORDER BY, and min and max, take; raises `sqlglot.ParseError`."
-
-    def names(node) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(c.name.lower() for c in node.find_all(exp.Column)))
-
-    found = []
-    tree = _sql_tree(sql)
-    for order in tree.find_all(exp.Order):
-        if order.find_ancestor(exp.Window):
-            continue
-        key, is_cut = order.expressions[0], bool(order.parent and order.parent.args.get("limit"))
-        found.append(_TakenEnd(names(key.this), bool(key.args.get("desc")), is_cut))
-    for node in tree.find_all(exp.Min, exp.Max):
-        if not node.expressions and not node.find_ancestor(exp.Order):
-            found.append(_TakenEnd(names(node), isinstance(node, exp.Max), True))
-    return found
 
 # %% ../../nbs/sql/03_analysis.ipynb #11711e00
 def null_tested_columns(sql: str) -> tuple[str, ...]:

@@ -242,10 +242,10 @@ def differing_clauses(
     sql: str,
     gold: str,  # the query it is compared with
 ) -> list[str]:
-    "Clauses in which `sql` differs, among join, aggregate, filter, columns, order, rows; raises `sqlglot.ParseError`."
+    "Clauses in which `sql` differs: tables, aggregate, filter, columns, order, rows; raises `sqlglot.ParseError`."
     a, b = _query_clauses(sql), _query_clauses(gold)
     differs = dict(
-        join=a.tables != b.tables or a.joins != b.joins,
+        tables=a.tables != b.tables or a.joins != b.joins,
         aggregate=a.aggregates != b.aggregates or not _same_groups(a, b),
         filter=a.filters != b.filters,
         columns=a.columns != b.columns,

@@ -9,7 +9,7 @@ __all__ = ['SHAPE_RULES', 'filters_only', 'bare_columns', 'order_proof', 'shapes
 
 # %% ../../nbs/sql/07_shapes.ipynb #e5a2aeb3
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from sql_env.sql.analysis import (
@@ -256,15 +256,17 @@ class _Shape(NamedTuple):
 
     flag: str  # a key of `SHAPE_RULES`
     words: str  # a sentence, with the part of the query and its line
-    probe: str = ""  # a query that has a row if the fault shows in the data; empty: it always does
+    other: str = (
+        ""  # a query that gives other rows if it matters on the data; empty: it always does
+    )
 
 # %% ../../nbs/sql/07_shapes.ipynb #e4a8c174
 class _Query(NamedTuple):
-    "A query beside its question and its schema."
+    "A query beside its schema."
 
     tree: Any
-    question: str
-    schema: Mapping[str, Mapping[str, str]]  # types by table and column, all in lower case
+    schema: Mapping[str, Collection[str]]  # columns by table, all in lower case
+    has_numbers: Callable[[str, str], bool]  # whether a column of a table holds numbers as texts
 
     def selects(self) -> Iterator[Any]:
         "Each SELECT in it."
@@ -287,70 +289,27 @@ class _Query(NamedTuple):
         having = [alias for alias, table in tables.items() if name in self.schema.get(table, ())]
         return having[0] if len(having) == 1 and "" not in tables.values() else ""
 
-    def type_of(self, node: Any) -> str:
-        "INTEGER or TEXT where the kind of an expression is sure; empty for others."
-        node = node.unnest()
-        if isinstance(node, exp.Literal):
-            return "INTEGER" if node.is_int else ""
-        if isinstance(node, (exp.Count, exp.Length)):
-            return "INTEGER"
-        if isinstance(node, exp.Column) and node.parent_select is not None:
-            table = self.tables(node.parent_select).get(self.owner(node, node.parent_select), "")
-            declared = self.schema.get(table, {}).get(node.name.lower(), "").upper()
-            kinds = (("INT", "INTEGER"), ("CHAR", "TEXT"), ("TEXT", "TEXT"), ("CLOB", "TEXT"))
-            return next((kind for part, kind in kinds if part in declared), "")
-        parts: list[Any] = []
-        if isinstance(node, (exp.Sum, exp.Max, exp.Min, exp.Neg, exp.Distinct)):
-            parts = [node.this] if node.this else node.expressions
-        elif isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div)):
-            parts = [node.this, node.expression]
-        elif isinstance(node, exp.Case):
-            parts = [branch.args["true"] for branch in node.args["ifs"]]
-            parts += [node.args["default"]] if node.args.get("default") else []
-        elif isinstance(node, exp.If):
-            parts = [node.args["true"], *filter(None, [node.args.get("false")])]
-        elif isinstance(node, exp.Cast):
-            return "INTEGER" if "INT" in node.to.sql("sqlite").upper() else ""
-        elif isinstance(node, exp.Query) and len(node.selects) == 1:
-            parts = [node.selects[0].unalias()]
-        whole = bool(parts) and all(self.type_of(part) == "INTEGER" for part in parts)
-        return "INTEGER" if whole else ""
-
 # %% ../../nbs/sql/07_shapes.ipynb #566f3679
-_Found = Iterator[tuple[Any, str, str]]  # nodes of the tree, each with a sentence and a probe
-
-# %% ../../nbs/sql/07_shapes.ipynb #82c12cf2
-def _stems(text: str) -> list[str]:
-    "The words of a text or a name in lower case, without plural endings."
-    text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
-    return [re.sub(r"(?<=\w{2}[^s])s$", "", w) for w in re.findall(r"[a-z0-9]+", text.lower())]
+_Found = Iterator[
+    tuple[Any, str, Any]
+]  # nodes, each with a sentence and a tree that reads them otherwise, or None
+_NUMERAL = re.compile(r"\s*[-+]?\d+(\.\d*)?\s*")
 
 # %% ../../nbs/sql/07_shapes.ipynb #cb830e86
 def _counts_of_tests(q: _Query) -> _Found:
     "`COUNT` of a test, or of a CASE with a value for all rows: neither is NULL where the test fails."
     for count in q.tree.find_all(exp.Count):
         node = count.this.unnest() if count.this else None
-        tests = (
-            exp.EQ,
-            exp.NEQ,
-            exp.GT,
-            exp.GTE,
-            exp.LT,
-            exp.LTE,
-            exp.Like,
-            exp.In,
-            exp.And,
-            exp.Or,
-        )
+        tests = (exp.Predicate, exp.Connector)
         rest = node.args.get("default" if isinstance(node, exp.Case) else "false") if node else None
         if isinstance(node, tests):
             yield (
                 count,
                 "It counts the rows in which the test fails too; SUM would count the others.",
-                "",
+                None,
             )
         elif isinstance(node, (exp.Case, exp.If)) and isinstance(rest, exp.Literal):
-            yield count, f"It counts all rows, since ELSE {rest.sql('sqlite')} is not NULL.", ""
+            yield count, f"It counts all rows, since ELSE {rest.sql('sqlite')} is not NULL.", None
 
 # %% ../../nbs/sql/07_shapes.ipynb #511f8e6f
 def _self_comparisons(q: _Query) -> _Found:
@@ -361,7 +320,7 @@ def _self_comparisons(q: _Query) -> _Found:
             all(isinstance(s, exp.Column) for s in sides)
             and len({s.sql().lower() for s in sides}) == 1
         ):
-            yield test, "A column is compared with itself.", ""
+            yield test, "A column is compared with itself.", None
 
 # %% ../../nbs/sql/07_shapes.ipynb #427946b3
 def _has_one_row(node: Any) -> bool:
@@ -401,150 +360,93 @@ def _unjoined(q: _Query) -> _Found:
             yield (
                 apart,
                 "No condition connects it with the other tables, so each row meets all of theirs.",
-                "",
+                None,
             )
-
-# %% ../../nbs/sql/07_shapes.ipynb #7b2ab927
-_SHARES = re.compile(
-    r"percent|ratio\b|average|\bavg\b|\bmean\b|proportion|fraction|\brate\b|times (?:more|as|larger)|\bper\b",
-    re.I,
-)
 
 # %% ../../nbs/sql/07_shapes.ipynb #14bb2d99
 def _integer_divisions(q: _Query) -> _Found:
-    "A division of whole numbers, which cuts the digits that a share consists of."
-    if _SHARES.search(q.question):
-        for node in q.tree.find_all(exp.Div):
-            if q.type_of(node.this) == q.type_of(node.expression) == "INTEGER":
-                yield node, "Whole numbers are divided, so the digits after the point are lost.", ""
+    "A division of whole numbers, which cuts the digits after the point."
+    tree = q.tree.copy()
+    for node in tree.find_all(exp.Div):
+        node.set("this", exp.Mul(this=exp.paren(node.this), expression=exp.Literal.number("1.0")))
+    for node in q.tree.find_all(exp.Div):
+        yield (
+            node,
+            "Whole numbers are divided: with the digits after the point it gives other rows.",
+            tree,
+        )
 
 # %% ../../nbs/sql/07_shapes.ipynb #ec816c2a
-def _texts_beside_numbers(q: _Query) -> _Found:
-    "A column of TEXT that is put in order with an average or a sum: they are compared as texts."
-    for test in q.tree.find_all(exp.GT, exp.GTE, exp.LT, exp.LTE):
-        for one, other in ((test.this, test.expression), (test.expression, test.this)):
-            other = other.unnest()
-            if isinstance(other, exp.Query) and len(other.selects) == 1:
-                other = other.selects[0].unalias()
-            if (
-                isinstance(one, exp.Column)
-                and other.find(exp.Avg, exp.Sum)
-                and q.type_of(one) == "TEXT"
-            ):
-                yield test, "A column of TEXT is compared with a number, and both as texts.", ""
-
-# %% ../../nbs/sql/07_shapes.ipynb #86e0b01b
-_COUNTED = r"\b(?:how many|number of)\s+(?:(?:different|distinct|of|the|total|all)\s+)*"
-
-# %% ../../nbs/sql/07_shapes.ipynb #b3308ea9
-def _repeat_probe(select: Any, alias: str) -> str:
-    "A query that has a row if a SELECT has a row of a table twice in one group."
-    probe = select.copy()
-    for part in ("order", "distinct", "having", "limit", "offset", "with_", "with"):
-        probe.set(part, None)
-    rowid = f'"{alias}".rowid'
-    probe.set("expressions", [exp.Count(this=exp.Star())])
-    return f"{probe.sql('sqlite')} HAVING count({rowid}) > count(DISTINCT {rowid}) LIMIT 1"
-
-# %% ../../nbs/sql/07_shapes.ipynb #9d38e1d9
-def _fan_outs(q: _Query) -> _Found:
-    "A sum, an average or a count of rows that a join may repeat."
-    text = q.question.lower()
-    for select in q.selects():
-        tables = q.tables(select)
-        if len(tables) < 2 or select.find_ancestor(exp.Query) or q.tree.find(exp.CTE):
-            continue
-        for node in (
-            n for c in select.expressions for n in c.find_all(exp.Sum, exp.Avg, exp.Count)
-        ):
-            if node.parent_select is not select or node.find(exp.Distinct):
-                continue
-            inner = node.this.unnest() if node.this else None
-            alias = (
-                q.owner(inner, select)
-                if isinstance(inner, exp.Column) and not inner.is_star
-                else ""
-            )
-            names = {a: " ".join(_stems(table)) for a, table in tables.items() if table}
-            before = _COUNTED if isinstance(node, exp.Count) else r"\b"
-            asked = [a for a, name in names.items() if re.search(rf"{before}{name}e?s\b", text)]
-            if len(asked) != 1 or alias not in ("", asked[0]):
-                continue
-            alias = asked[0] if isinstance(node, exp.Count) else alias
-            if tables.get(alias):
-                words = f"The join repeats rows of {tables[alias]}, and each counts as often as it is repeated."
-                yield node, words, _repeat_probe(select, alias)
-
-# %% ../../nbs/sql/07_shapes.ipynb #862001e6
-_ENDS = re.compile(
-    r"(?<!at )\b(?:most|least|highest|lowest|largest|smallest|greatest|biggest|longest|shortest|maximum|minimum|oldest"
-    r"|youngest|latest|earliest|fewest|tallest|heaviest)\b(?! (?:of|one|recent))(?:\s+((?:\w+\s+){0,2}\w+))?",
-    re.I,
+_AS_NUMBER = (
+    "CASE WHEN {0} GLOB '*[0-9]*' THEN CAST(replace(ltrim({0}, '$€£+ '), ',', '') AS REAL) END"
+)
+_IN_ORDER = (
+    exp.Ordered,
+    exp.GT,
+    exp.GTE,
+    exp.LT,
+    exp.LTE,
+    exp.Between,
+    exp.Sum,
+    exp.Avg,
+    exp.Max,
+    exp.Min,
 )
 
 
-_AGES = re.compile(r"oldest|youngest|latest|earliest", re.I)
+def _numbers_as_text(q: _Query) -> _Found:
+    "Texts that are numbers, `1,200` or `$90` among them, where gold puts them in order or adds them up."
+    tree, found = q.tree.copy(), []
+    for use in list(tree.find_all(*_IN_ORDER)):
+        parts = list(use.iter_expressions())
+        for column in [
+            x for x in parts if isinstance(x, exp.Column) and x.parent_select is not None
+        ]:
+            table = q.tables(column.parent_select).get(q.owner(column, column.parent_select), "")
+            literals = [x for x in parts if isinstance(x, exp.Literal) and x.is_string]
+            if (
+                table
+                and q.has_numbers(table, column.name)
+                and all(_NUMERAL.fullmatch(x.name) for x in literals)
+            ):
+                found.append(column.sql("sqlite"))
+                column.replace(parse_sql(f"SELECT {_AS_NUMBER.format(found[-1])}").selects[0])
+                for literal in literals:
+                    literal.replace(exp.Literal.number(literal.name.strip()))
+    for node in q.tree.find_all(exp.Column):
+        if node.sql("sqlite") in found:
+            yield node, "It holds numbers as texts: read as numbers they give other rows.", tree
 
-# %% ../../nbs/sql/07_shapes.ipynb #4ae2bf97
-def _unordered_ends(q: _Query) -> _Found:
-    "LIMIT 1 without ORDER BY under a word that asks for an end."
-    for limit in q.tree.find_all(exp.Limit) if _ENDS.search(q.question) else ():
-        select = limit.parent
-        has_end = any(select.find_all(exp.Max, exp.Min))
-        if limit.expression.sql() == "1" and not select.args.get("order") and not has_end:
-            yield limit, "It keeps any row, since nothing sorts them.", ""
+# %% ../../nbs/sql/07_shapes.ipynb #nu11f1r5
+def _nulls_first(q: _Query) -> _Found:
+    "ORDER BY under a LIMIT where NULL, which has no value, counts as the lowest."
+    tree = q.tree.copy()
+    for select in (limit.parent for limit in tree.find_all(exp.Limit)):
+        for key in select.args["order"].expressions if select.args.get("order") else ():
+            key.set("nulls_first", False)  # which changes nothing under DESC
+    for limit in q.tree.find_all(exp.Limit):
+        if order := limit.parent.args.get("order"):
+            yield order, "NULL is sorted first: with the values first it gives other rows.", tree
+
+# %% ../../nbs/sql/07_shapes.ipynb #r0undgld
+def _roundings(q: _Query) -> _Found:
+    "A result that is rounded, so that the exact one is refused."
+    tree = q.tree.copy()
+    for select in tree.find_all(exp.Select):
+        for node in [x for column in select.expressions for x in column.find_all(exp.Round)]:
+            node.replace(node.this)
+    for node in q.tree.find_all(exp.Round):
+        yield node, "The result is rounded, so an exact answer is refused.", tree
 
 # %% ../../nbs/sql/07_shapes.ipynb #b7a75d34
 def _unordered_cuts(q: _Query) -> _Found:
-    "LIMIT that keeps several rows of more, which nothing sorts."
+    "LIMIT that keeps some rows of more, which nothing sorts."
     for limit in q.tree.find_all(exp.Limit):
-        select, n = limit.parent.copy(), limit.expression
-        if n.is_int and int(n.name) > 1 and not select.args.get("order"):
-            select.set("limit", None)
-            probe = f"SELECT 1 FROM ({select.sql('sqlite')}) LIMIT 1 OFFSET {n.name}"
-            yield limit, "Other rows of the result are as good, since nothing sorts them.", probe
-
-# %% ../../nbs/sql/07_shapes.ipynb #512b4cc9
-def _other_orders(q: _Query) -> _Found:
-    "ORDER BY a column other than the one that the question names right after *highest*, *most* and the like."
-    said = [_stems(m[1]) for m in _ENDS.finditer(q.question) if m[1] and not _AGES.match(m[0])]
-    words = {*_stems(q.question)}
-    used = {column.name.lower() for column in q.tree.find_all(exp.Column)}
-    for select in q.selects():
-        order = select.args.get("order")
-        if not order or not select.args.get("limit"):
-            continue
-        key = order.expressions[0].this
-        columns = {c: _stems(c) for t in q.tables(select).values() for c in q.schema.get(t, ())}
-        for name, spoken in columns.items() if isinstance(key, exp.Column) else ():
-            is_said = any(phrase[: len(spoken)] == spoken for phrase in said)
-            is_key_said = {*_stems(key.name)} & (words | {*spoken})
-            if is_said and name not in used and key.name.lower() in columns and not is_key_said:
-                yield order, f"The question names {name}; gold sorts by {key.name}.", ""
-
-# %% ../../nbs/sql/07_shapes.ipynb #300e107d
-_YES_OR_NO = re.compile(r"(?:is|are|was|were|does|did|has|have)\b(?!.*[.?].*\w)", re.I | re.S)
-_ASKS_MORE = re.compile(
-    r"\b(?:which|what|who|whose|list|give|show|find|names?|tell|how|where|when|or|you|state|identify|if so|provide)\b",
-    re.I,
-)
-
-# %% ../../nbs/sql/07_shapes.ipynb #9dcd72bd
-def _rows_for_yes_or_no(q: _Query) -> _Found:
-    "Columns of rows where the question asks whether something holds."
-    select = q.tree
-    if not (isinstance(select, exp.Select) and _YES_OR_NO.match(q.question.strip())):
-        return
-    columns = [column.unalias() for column in select.expressions]
-    if not _ASKS_MORE.search(q.question) and all(isinstance(c, exp.Column) for c in columns):
-        table = select.sql("sqlite")
-        texts = "'yes', 'no', 'true', 'false', 'y', 'n', 't', 'f', '0', '1', '+', '-'"
-        values = f"SELECT * FROM ({table}) AS found"
-        probe = values
-        if len(columns) == 1 and not columns[0].is_star:
-            name = select.expressions[0].alias_or_name
-            probe = f'{values} WHERE lower("{name}") NOT IN ({texts}) LIMIT 1'
-        yield select, "The question is answered by yes or no, and gold gives rows.", probe
+        if not limit.parent.args.get("order"):
+            tree = q.tree.copy()
+            for other in [x for x in tree.find_all(exp.Limit) if x == limit]:
+                other.pop()
+            yield limit, "Other rows of the result are as good, since nothing sorts them.", tree
 
 # %% ../../nbs/sql/07_shapes.ipynb #36fe8bf2
 class _ShapeRule(NamedTuple):
@@ -556,6 +458,20 @@ class _ShapeRule(NamedTuple):
 
 # %% ../../nbs/sql/07_shapes.ipynb #3576284b
 SHAPE_RULES = dict(
+    text_as_number=_ShapeRule(
+        "wrong",
+        "gold orders or adds numbers that are stored as text",
+        _numbers_as_text,
+    ),
+    null_first=_ShapeRule(
+        "wrong",
+        "gold sorts NULL first where a LIMIT cuts",
+        _nulls_first,
+    ),
+    integer_division=_ShapeRule(
+        "doubtful", "gold divides whole numbers, which cuts digits", _integer_divisions
+    ),
+    rounded=_ShapeRule("doubtful", "gold rounds, and the question does not ask for it", _roundings),
     count_of_test=_ShapeRule(
         "wrong", "gold counts a test that is never NULL, so all rows", _counts_of_tests
     ),
@@ -563,43 +479,26 @@ SHAPE_RULES = dict(
     no_join_condition=_ShapeRule(
         "wrong", "no condition connects a table of gold with the others", _unjoined
     ),
-    integer_division=_ShapeRule(
-        "wrong", "gold divides whole numbers where a share is asked for", _integer_divisions
-    ),
-    text_beside_number=_ShapeRule(
-        "wrong", "gold compares a text with an average or a sum", _texts_beside_numbers
-    ),
-    unordered_end=_ShapeRule(
-        "wrong", "gold keeps any row where the question asks for an end", _unordered_ends
-    ),
     unordered_cut=_ShapeRule(
         "doubtful", "gold keeps some rows of more, and nothing sorts them", _unordered_cuts
-    ),
-    other_order=_ShapeRule(
-        "doubtful", "gold sorts by another column than the question names", _other_orders
-    ),
-    rows_for_yes_no=_ShapeRule(
-        "doubtful", "gold gives rows where yes or no is asked", _rows_for_yes_or_no
-    ),
-    fan_out=_ShapeRule(
-        "doubtful", "a join of gold repeats the rows that it counts or sums", _fan_outs
     ),
 )
 
 # %% ../../nbs/sql/07_shapes.ipynb #b8a97d15
 def shapes(
     sql: str,
-    question: str,
-    schema: Mapping[str, Mapping[str, str]],  # types by table and column, names in lower case
+    schema: Mapping[str, Collection[str]],  # columns by table, names in lower case
+    has_numbers: Callable[[str, str], bool] = lambda table, column: False,  # as texts
 ) -> list[_Shape]:
     "The doubts that the form of gold gives, at most one of each kind; raises `sqlglot.ParseError`."
-    q, found = _Query(_sql_tree(sql), question, schema), []
+    q, found = _Query(_sql_tree(sql), schema, has_numbers), []
     for flag, rule in SHAPE_RULES.items():
-        for node, words, probe in rule.find(q):
+        for node, words, other in rule.find(q):
             text = " ".join(node.sql("sqlite").split())
             starts = [i.meta["line"] for i in node.walk() if "line" in i.meta]
             line = f", line {min(starts)}" if starts else ""
             short = text if len(text) <= 80 else f"{text[:77]}..."
-            found.append(_Shape(flag, f"{words} ({rule.severity}; `{short}`{line})", probe))
+            said = f"{words} ({rule.severity}; `{short}`{line})"
+            found.append(_Shape(flag, said, other.sql("sqlite") if other else ""))
             break
     return found

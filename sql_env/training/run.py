@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, TextIO
 
 from .. import meanings
 from ..evaluation.harness import evaluate
+from ..evaluation.logs import _lock
 from ..evaluation.results import EvaluationResult
 from ..paths import cache_dir, replacing
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
@@ -94,9 +95,8 @@ class Run:
         "Write down what is trained here; raises `ValueError` if it is something else already."
         path = self.folder / "recipe.json"
         about = dict(recipe=describe_recipe(self.recipe), seed=self.seed)
-        if path.exists() and any(
-            p != path for p in self.folder.iterdir()
-        ):  # it was more than begun
+        is_begun = path.exists() and path.stat().st_size  # not only held, see `_one_training`
+        if is_begun and any(p != path for p in self.folder.iterdir()):  # it was more than begun
             old = json.loads(path.read_text(encoding="utf-8"))
             changed = [k for k, v in about["recipe"].items() if v != old["recipe"].get(k)]
             if old["seed"] != self.seed:
@@ -213,6 +213,32 @@ class _MetricsWriter:
         if self.show:
             title = f"{self.stage}: {step:,} steps in {self.seconds / 60:.0f} min"
             self.show(self.path, title, now=True)
+
+# %% ../../nbs/training/05_run.ipynb #a68b0005
+_SAVED_EVERY = 60.0  # seconds of a training that Ctrl-C or a crash may cost
+_SAVING_SHARE = 20  # a checkpoint takes at most one second in so many
+
+
+def _minute_callback(clock: Callable[[], float] = time.monotonic):
+    "A `TrainerCallback` that keeps a checkpoint each minute, in less of it where that takes long."
+    from transformers import TrainerCallback
+
+    class MinuteCallback(TrainerCallback):
+        "Of several processes, whose clocks differ, none saves by its own."
+
+        def on_train_begin(self, args, state, control, **kwargs):
+            self.due = clock() + _SAVED_EVERY
+
+        def on_step_end(self, args, state, control, **kwargs):
+            self.asked = clock()
+            if args.world_size == 1 and self.asked >= self.due:
+                control.should_save = True
+
+        def on_save(self, args, state, control, **kwargs):
+            took = clock() - self.asked
+            self.due = clock() + max(_SAVED_EVERY, _SAVING_SHARE * took)
+
+    return MinuteCallback()
 
 # %% ../../nbs/training/05_run.ipynb #ca3fe21a
 def _metrics_callback(writer: _MetricsWriter):
@@ -439,6 +465,8 @@ def _run_stage(run: Run, stage: Stage) -> Path:
     show = _live_plot() or _ProgressLine()
     writer = _MetricsWriter(run.metrics, stage.name, show)
     callbacks = [_metrics_callback(writer), *run.callbacks]
+    if stage.method != "grpo":  # whose checkpoints end a group of steps on the same rollouts
+        callbacks.append(_minute_callback())
     makers = dict(sft=_sft_trainer, play=play_trainer, grpo=grpo_trainer) | run.recipe.make_trainers
     seed, checkpoints = run.stage_seed(stage), run.folder / stage.name
     make_trainer = makers[stage.method]
@@ -483,6 +511,24 @@ def _check_vllm(recipe: Recipe, stages: Sequence[Stage]) -> None:
         with needs_extra("vllm"):
             raise ModuleNotFoundError(name="vllm")
 
+# %% ../../nbs/training/05_run.ipynb #a68b0008
+@contextmanager
+def _one_training(folder: Path) -> Iterator[None]:
+    "Hold the folder of a run, by the lock of its recipe; raises `ValueError` while another training holds it."
+    if not is_main_process():
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    fd = os.open(folder / "recipe.json", os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        if not _lock(fd):
+            raise ValueError(
+                f"another training is writing into {folder.name}: wait for its end, or choose another folder"
+            )
+        yield
+    finally:
+        os.close(fd)
+
 # %% ../../nbs/training/05_run.ipynb #339c64c2
 def train(
     recipe: Recipe | str = "nano",  # or its name in `RECIPES`
@@ -503,12 +549,13 @@ def train(
         )
     if threads:
         torch.set_num_threads(threads)
-    run = Run(recipe, folder, seed, callbacks)
-    left = run.stages_to_run(stages or [recipe.ends or known[-1]])
-    _check_vllm(recipe, left)
-    with _quiet_libraries():
-        for stage in left:
-            _run_stage(run, stage)
+    with _one_training(Path(folder)):
+        run = Run(recipe, folder, seed, callbacks)
+        left = run.stages_to_run(stages or [recipe.ends or known[-1]])
+        _check_vllm(recipe, left)
+        with _quiet_libraries():
+            for stage in left:
+                _run_stage(run, stage)
     return run
 
 # %% ../../nbs/training/05_run.ipynb #73cfebea

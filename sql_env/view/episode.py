@@ -30,7 +30,7 @@ from sql_env.evaluation.rows import (
     classify_failure,
 )
 from ..grading.answers import VERDICT_REASONS, Verdict, compare_rows
-from ..grading.readings import parse_answer
+from ..grading.readings import is_last, parse_answer
 from ..grading.variants.robust import ROBUST_REASONS
 from ..play.acts import ACTIONS, NEXT_QUESTION, OPTIONS, find_act
 from ..play.board import unescape_markup
@@ -52,7 +52,7 @@ def _as_judged(
 ) -> tuple[list[tuple] | None, Verdict | None]:
     "The rows of an answer in the reading that was judged, and their verdict; None for what is not known."
     readings: list[list[tuple]] = []
-    if text.strip().lower() == "@last":
+    if is_last(text):
         readings = [] if last is None else [list(last)]
     else:
         with suppress(ValueError, RecursionError):
@@ -252,9 +252,6 @@ def touched_tables(view: EpisodeView, turn: Turn) -> set[str]:
         return tables.keys() & {
             word.strip('"`[]').lower() for word in _SQL_NAME.findall(turn.action.argument)
         }
-    if gives == "found":
-        heads = {line.partition("(")[0].lower() for line in turn.result.split("\n")}
-        return {table.name.lower() for table in view.tables if table.shown.lower() in heads}
     try:
         return {resolve_table(turn.action.argument, tables)}
     except QueryError:
@@ -483,7 +480,6 @@ outcome: for the answer
 step: for the step
 error: for the mistake
 repeat: for the repeat
-clarify: for asking
 shaping: for progress
 """)
 

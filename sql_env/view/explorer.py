@@ -21,7 +21,7 @@ from ..plugins import KINDS, Fields, MissingExtraError
 from ..policies.baselines import named_policy, policy_names
 from ..policies.requests import ModelError
 from ..questions.question_set import Question, QuestionSet
-from ..sources.loading import SOURCES, load
+from ..sources.loading import SOURCES, load, takes_option
 from .episode import EpisodeView, watch_policy
 from .html import element, render_html, stylesheet
 from .logs import _LoggedRun, read_runs
@@ -150,7 +150,7 @@ class _QuestionPicker:
         name, path = self.source.value, self.path.value.strip() or None
         _show_error(self.error, "")
         try:
-            found = load(name, None if name in _WITHOUT_PATH else path)
+            found = load(name, path if takes_option(name, "path") else None)
         except Exception as e:
             _show_error(self.error, f"not loaded: {str(e) or type(e).__name__}")
             return
@@ -257,20 +257,14 @@ class _LogTab:
         except ValueError as e:
             _show_error(self.error, f"no log: {e}")
 
-# %% ../../nbs/view/08_explorer.ipynb #e1569f88
-_MANY_TABLES = 60  # more than a person reads through
-
 # %% ../../nbs/view/08_explorer.ipynb #f443ad87
 def _usable_actions(
     questions: QuestionSet,
     question: Question,  # one of them
 ) -> tuple[str, ...]:
     "`ACTIONS`, and those of the extra ones that a set of questions is made for."
-    database = questions.database(question.database_name)
     useful = dict(
         end=any(not q.answerable for q in questions),
-        reply=any(q.clarifications for q in questions),
-        found=bool(database.documents) or len(database.tables) > _MANY_TABLES,
         changes=True,  # to those that it suits
     )
     extra = [
@@ -406,7 +400,7 @@ class EpisodeExplorer:
 
     def _play_gold(self) -> EpisodeView:
         "The chosen question, played by its gold."
-        policy = named_policy("oracle", self.picker.questions, actions=self.actions)
+        policy = named_policy("oracle", self.picker.questions)
         *_, view = watch_policy(self._start(), policy, "gold", self.seed)
         return view
 

@@ -157,6 +157,15 @@ def named_apart(
         named.append(f"{own}#{i + 1}" if own in named else own)
     return named
 
+# %% ../../nbs/view/05_logs.ipynb #a68b0001
+_RESCORED = ".rescored.jsonl"  # what `sql_env rescore` puts in place of .jsonl
+
+
+def _log_behind(path: Path) -> Path | None:
+    "The log that was judged again into this one, by its name; None for other logs."
+    name = path.name.removesuffix(_RESCORED)
+    return None if name == path.name else path.with_name(f"{name}.jsonl")
+
 # %% ../../nbs/view/05_logs.ipynb #13a3d66a
 class RunReader:
     "The runs of logs and of folders of logs, now and as they grow."
@@ -165,13 +174,19 @@ class RunReader:
         self.paths = [Path(path) for path in paths]
         self._logs: dict[Path, JsonlLog] = {}
         self._failed: dict[Path, str] = {}  # why a file can't be read
+        self._again: dict[
+            Path, Path
+        ] = {}  # logs judged again: what they were made of, in the same folder
 
     def update(self) -> bool:
         "Take in new logs, those of a folder by name, and what was written since; whether anything changed."
         changed, files = False, list[Path]()
         for path in self.paths:
             if path.is_dir():
-                files += sorted(p for ext in ("*.jsonl", "*.eval") for p in path.rglob(ext))
+                found = sorted(p for ext in ("*.jsonl", "*.eval") for p in path.rglob(ext))
+                behind = {p: log for p in found if (log := _log_behind(p)) and log in found}
+                self._again |= {p: log for p, log in behind.items() if p not in self.paths}
+                files += [p for p in found if p not in self._again]
             elif path.exists():
                 files.append(path)
         for path in files:
@@ -188,7 +203,10 @@ class RunReader:
     @property
     def skipped(self) -> list[str]:
         "Files and lines that are left out, each with its reason in a sentence."
-        said = []
+        said = [
+            f"{path.name}: judges {log.name} again; it is a run of its own only if it is named."
+            for path, log in self._again.items()
+        ]
         for path, log in self._logs.items():
             if why := self._failed.get(path) or log.problem or log.note:
                 said.append(f"{path.name}: {why}")

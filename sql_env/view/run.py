@@ -41,7 +41,6 @@ from sql_env.view.episode import (
     _REASONS,
     EpisodeView,
     _prompt_parts,
-    _turn_gives,
     conversation,
     episode_steps,
     view_logged,
@@ -83,13 +82,9 @@ def _episode_ending(trajectory: Trajectory) -> Fields:
     "What the table shows of an episode."
     result = trajectory.episode
     usage = result.usage
-    asked = [
-        t for t in trajectory.turns if _turn_gives(t.action.action_type) == "reply" and not t.error
-    ]
     return dict(
         state=_episode_state(result),
         fail=classify_failure(trajectory),
-        asked=len(asked),
         robust=result.robust,
         grounded=result.grounded,
         why=_why(result),

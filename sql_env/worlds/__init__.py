@@ -1,4 +1,4 @@
-"Generated databases and questions: worlds of seven kinds, each made from a seed."
+"Generated databases and questions: worlds of four kinds, each made from a seed."
 
 from sql_env import lazy_names
 
@@ -6,8 +6,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "world": "FAMILIES World world_set worlds",
-        "conversations": "AmbiguousWorld ConversationWorld",
-        "search": "ManualWorld WideWorld",
-        "changes": "ChangeWorld FollowUpWorld PolicyWorld twins",
+        "conversations": "ConversationWorld",
+        "changes": "ChangeWorld FollowUpWorld",
     },
 )

@@ -34,7 +34,6 @@ class _ChangeDraft(NamedTuple):
     is_nothing: bool = False  # nothing is to be done
     invariants: tuple[str, ...] = ()
     wording: str = ""  # name of the forms, if it is not that of the family
-    more: dict[str, Any] = {}  # further fields of the question
 
 # %% ../../nbs/worlds/12_change_families.ipynb #b33cc7f9
 class _TaskSampler(Sampler):

@@ -22,7 +22,6 @@ from zlib import crc32
 import apsw
 
 from ..database.database import Database
-from ..database.search import Documents
 from ..paths import ProgressBar, SourceError, cache_dir, replacing
 from ..questions.gold import same_rows
 from ..questions.question_set import Question, QuestionSet, classify_answer
@@ -37,7 +36,7 @@ from sql_env.worlds.phrases import (
     _render_question,
     _with_article,
 )
-from .tables import _build_tables, _Table
+from .tables import _build_tables, _fitting_attributes, _Table
 from sql_env.worlds.words import (
     EXAMS,
     SPLITS,
@@ -261,8 +260,7 @@ class _WorldSource:
         own = {name: options[name] for name in self.kind.options if name in options}
         progress = options.get("progress", False)
         made = world_set(split, level, n, seed, progress=progress, kind=self.kind, **own)
-        questions, documents = [*made, *made.quarantined], made.documents
-        return Drafts(questions, made.databases, made.name, documents=documents)
+        return Drafts([*made, *made.quarantined], made.databases, made.name)
 
 # %% ../../nbs/worlds/08_world.ipynb #d3c4a2a4
 _Tries = Iterator[Callable[[], tuple[Question, Any]]]  # each makes a question and its draft
@@ -273,7 +271,7 @@ class _GeneratedWorld(ABC):
     """A database and its questions, made from a seed: the scaffold of all kinds of worlds.
 
     A kind says which tables it has and tries to make questions. Each world has `split`, `tables` (by role), `image`
-    (the SQLite file as bytes), `documents` beside it, `questions`, and `drafts`: what each question was made from.
+    (the SQLite file as bytes), `questions`, and `drafts`: what each question was made from.
     """
 
     called: ClassVar[str]  # in messages and in the names of sets
@@ -304,7 +302,6 @@ class _GeneratedWorld(ABC):
             exams = ", ".join(self.exams) or "none"
             raise ValueError(f"a wording is one of {exams}, for seeds of the test split")
         self.split = self.wording or _split_of(self.seed)
-        self.documents: dict[str, str] = {}  # by the names of their files
         self.tables = self._draw_tables()
         con = self._write()
         self.image = con.serialize("main")
@@ -358,20 +355,41 @@ class _GeneratedWorld(ABC):
     @cached_property
     def database(self) -> Database:
         "The database, opened from memory."
-        return Database(self.image, documents=dict(self.documents))
+        return Database(self.image)
 
     def save(self, folder: str | Path) -> Path:
         "Write its SQLite file into a folder."
         return _save_image(self.image, Path(folder) / f"{self.name}.sqlite")
 
-    @classmethod
-    def per_world(cls, level: int, n: int) -> dict[str, int]:
-        "Options for the worlds of a set of `n` questions, where they depend on its size."
-        return {}
-
     def __repr__(self):
         counts = f"{len(self.tables)} tables, {len(self.questions)} questions"
         return f"{type(self).__name__}({self.name}: {counts}, {self.split})"
+
+# %% ../../nbs/worlds/08_world.ipynb #absent02
+def _name_absent(
+    tables: Collection[_Table], sql: str, asked: Any, rng: Rng
+) -> tuple[str, str, str]:
+    "A table, what a column of it that `sql` reads is called, and what no table has instead; raises `DraftRejected`."
+    names, known = set(re.findall(r"\w+", sql)), [c.about for t in tables for c in t.columns]
+    texts = [text for t in tables for text in (t.singular, *[c.text for c in t.columns])]
+    used = {"age", *" ".join(texts).lower().split()}  # a date of birth gives an age
+    found = [
+        (table.name, column.text, word)
+        for table in tables
+        if table.name in names
+        for column in table.columns
+        if column.name in names and column.kind in ("number", "date", "category")
+        for about in _fitting_attributes(
+            column.kind, table.kind, "person" if table.role == "member" else table.role
+        )
+        if about not in known and about.get("unit") == column.about.get("unit")
+        if column.kind != "category" or column.text == asked  # values of categories may be named
+        for word in about["words"]
+        if not used & {*word.lower().split()}
+    ]
+    if not found:
+        raise DraftRejected("all that could be missing is there")
+    return rng.choice(found)
 
 # %% ../../nbs/worlds/08_world.ipynb #52e45162
 @dataclass(eq=False, repr=False)
@@ -379,11 +397,13 @@ class World(_GeneratedWorld):
     "A database and questions of the families of its level; a draft is the family and its `_QuestionDraft`."
 
     called, prefix = "worlds", "world"
-    levels, exams, options = range(1, 6), tuple(EXAMS), ("size",)
+    levels, exams, options = range(1, 6), tuple(EXAMS), ("size", "unanswerable")
+    marks = dict(unanswerable="_lacks{:g}")
     level: int = 1  # 1 to 5
     n: int = 6  # questions, at most
     size: int | None = None  # rows of the largest table; None: some hundred
     mix: NameMix = NameMix()  # of names
+    unanswerable: float = 0.0  # share of questions about what the database lacks
 
     def _draw_tables(self) -> dict[str, _Table]:
         if self.wording == "test_made_up":
@@ -404,8 +424,14 @@ class World(_GeneratedWorld):
     def _tries(self, con: apsw.Connection) -> _Tries:
         sampler = Sampler(self.tables, "questions", self._key)
         answered = _drop_unstable(_ask_families(sampler, con, self.level, self.n), con)
+        start, lacking = Rng("unanswerable", self._key).random(), 0
         for i, a in enumerate(answered, 1):
-            yield partial(self._worded, i, a, sampler.words | self._words | a.draft.slots)
+            about, before = (i, a, sampler.words | self._words | a.draft.slots), len(self.questions)
+            if lacking < int(self.unanswerable * i + start):
+                yield partial(self._lacking, *about)
+                lacking += len(self.questions) - before
+            if len(self.questions) == before:
+                yield partial(self._worded, *about)
 
     def _worded(
         self, number: int, a: _AnsweredDraft, slots: dict[str, Any]
@@ -421,6 +447,20 @@ class World(_GeneratedWorld):
         text = _render_question(wordings, slots, rng, self.wording)
         gold = _gold_fields(a.sql, a.rows, a.draft.tables, a.draft.ordered)
         return self._question(text, number, **gold), (a.family, a.draft)
+
+    def _lacking(
+        self, number: int, a: _AnsweredDraft, slots: dict[str, Any]
+    ) -> tuple[Question, tuple[_Family, _QuestionDraft]]:
+        "The question about what the database lacks; raises `DraftRejected`."
+        rng = Rng("lacking", self._key, number, self.wording)
+        table, old, new = _name_absent(self.tables.values(), a.sql, slots.get("attr"), rng)
+        renamed = {_with_article(old): _with_article(new), old: new}
+        text = _render_question(a.family.wordings, _rename_slots(slots, renamed), rng, self.wording)
+        if new not in text or old in text:
+            raise DraftRejected("what is missing is not all that is asked for")
+        about = _gold_fields("", [], [table]) | dict(difficulty="easy")
+        question = self._question(text, number, **about, answerable=False, missing=new)
+        return question, (a.family, a.draft)
 
     @property
     def name(self) -> str:
@@ -451,7 +491,7 @@ def _stream_seeds(
 
 # %% ../../nbs/worlds/08_world.ipynb #42462090
 def worlds(
-    level: int = 1,  # of `WideWorld` the number of tables
+    level: int = 1,
     seed: int = 0,  # of the stream, 0 to 99,999
     split: str = "train",
     kind: Any = World,  # a class of worlds
@@ -465,17 +505,14 @@ def worlds(
 
 # %% ../../nbs/worlds/08_world.ipynb #9ea4cc7d
 def _stream_questions(
-    stream: Iterable[Any], folder: Path, files: dict[str, Path], documents: dict[str, Documents]
+    stream: Iterable[Any], folder: Path, files: dict[str, Path]
 ) -> Iterator[Question]:
-    """Questions with different texts; worlds are saved into `folder` and noted in `files` when one of theirs is used,
-    and in `documents` if they have some."""
+    "Questions with different texts; worlds are saved into `folder` and noted in `files` when one of theirs is used."
     texts: set[str] = set()
     for w in stream:
         new = [q for q in w.questions if q.question_text not in texts]
         if new:
             files[w.name] = w.save(folder)
-            if w.documents:
-                documents[w.name] = w.documents
         texts.update(q.question_text for q in new)
         yield from new
 
@@ -490,13 +527,12 @@ def _collect_questions(
     "The first `n` questions with different texts of a stream; SourceError if the stream has wrong options."
     folder = Path(folder) if folder else cache_dir() / "worlds"
     files: dict[str, Path] = {}
-    documents: dict[str, Documents] = {}
-    questions = islice(_stream_questions(stream, folder, files, documents), n)
+    questions = islice(_stream_questions(stream, folder, files), n)
     try:
         found = list(ProgressBar("Making worlds", n, progress).watch(questions))
     except ValueError as e:
         raise SourceError(f"{e}.") from None
-    return QuestionSet(found, files, name, documents=documents)
+    return QuestionSet(found, files, name)
 
 # %% ../../nbs/worlds/08_world.ipynb #59d414fa
 def world_set(
@@ -511,7 +547,6 @@ def world_set(
 ) -> QuestionSet:
     "`n` questions on generated databases; SourceError if the options are wrong."
     options = {name: value for name, value in options.items() if value is not None}
-    options = kind.per_world(level, n) | options
     stream = worlds(level, seed, split, kind, **options)
     name = f"{kind.called} level {level} {split}{f' seed {seed}' if seed else ''}"
     return _collect_questions(stream, n, name, folder, progress)

@@ -17,7 +17,6 @@ from itertools import count, islice, product
 from random import Random
 from typing import Any, NamedTuple
 
-from .contents import _values_near
 from sql_env.grading.variants.shapes import (
     DATE_PATTERN,
     ReferencePair,
@@ -26,6 +25,54 @@ from sql_env.grading.variants.shapes import (
     _TableShape,
 )
 from ...sql.text import sql_tokens, unquote
+
+# %% ../../../nbs/grading/variants/01_columns.ipynb #54e59b51
+def _number(text: str) -> int | float | None:
+    "The number that a text is, if it is one of ordinary size."
+    if not re.fullmatch(r"\s*[+-]?\d+(\.\d*)?\s*", text) or len(text) > 15:
+        return None
+    return int(text) if "." not in text else float(text)
+
+# %% ../../../nbs/grading/variants/01_columns.ipynb #2d735558
+_COUNTED = re.compile(
+    r"\bcount\s*\([^()]*\)\s*(?:[<>=!]{1,2}|between)\s*(\d{1,3})\b|\b(\d{1,3})\s*[<>=!]{1,2}\s*count\s*\(",
+    re.I,
+)
+_MAX_GROUP = 250  # rows
+
+# %% ../../../nbs/grading/variants/01_columns.ipynb #95ecaa19
+def _counted_sizes(
+    statements: Iterable[str],  # any texts
+) -> list[int]:
+    "Sizes of groups around each bound that `count` is compared with, if they are larger than usual ones."
+    bounds = {int(a or b) for sql in statements for a, b in _COUNTED.findall(sql)}
+    return sorted({n + step for n in bounds if 3 < n < _MAX_GROUP for step in (-1, 0, 1)})
+
+# %% ../../../nbs/grading/variants/01_columns.ipynb #9304b247
+def _values_near(literal: Any) -> dict[str, list]:
+    "Values beside a literal, beyond it and in its other forms, by storage class."
+    number = _number(literal) if isinstance(literal, str) else literal
+    found: dict[str, list] = {"integer": [], "real": [], "text": []}
+    if number is not None and abs(number) < 2**53:
+        n = int(number)
+        found["integer"] += [n, n + 1, n - 1, n, 10 * n + 7, -n]
+        found["real"] += [float(number), n + 0.5, n - 0.5, number + 0.25, number * 1.5]
+        found["text"] += [str(number), f"0{number}", f"{n}.0", str(n + 1), str(10 * n), f"{n}a"]
+    if isinstance(literal, str):
+        plain = literal.replace("%", "").replace("_", "x")
+        found["text"] += [
+            literal,
+            plain,
+            plain,
+            plain.swapcase(),
+            f"x{plain}",
+            f"{plain}x",
+            f"{plain} y",
+            plain[:-1],
+            literal.replace("%", "q"),
+            f"z{plain.lower()}z",
+        ]
+    return found
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #55945cce
 _MAX_CONSTANTS = 200  # of two statements

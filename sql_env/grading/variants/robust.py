@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_UP, Decimal
 from itertools import islice, product
 from pathlib import Path
 from random import Random
@@ -28,15 +29,16 @@ from sql_env.grading.answers import (
     _compare_written,
     _match_bag,
 )
+from ..readings import is_last
 from sql_env.grading.variants.columns import (
     DENSE,
     GROUPED,
     MIXED,
     NARROW,
     _compared_columns,
+    _counted_sizes,
     column_constants,
 )
-from .contents import _counted_sizes
 from sql_env.grading.variants.instances import (
     InstanceGenerator,
     RowSampler,
@@ -56,7 +58,15 @@ from sql_env.grading.variants.selection import (
 )
 from .shapes import MAX_SAMPLE_ROWS, _is_id, _is_label
 from ...questions.question_set import Question
-from ...sql.text import Result, has_order_by, quote_identifier, unquote
+from ...sql.text import Result, has_order_by, quote_identifier, sql_tokens, unquote
+
+# %% ../../../nbs/grading/variants/08_robust.ipynb #e66490bc
+def _in_one_layout(
+    sql: str,  # any text
+) -> str:
+    "A query without comments and last semicolons, its words in capitals with single blanks between."
+    words = [t.text.upper() if t.kind == "word" else t.text for t in sql_tokens(sql)]
+    return " ".join(words).rstrip("; ")
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #c01a3d1f
 _NAME = r"(?:\w+\.)?([\w\"`\[\]]+)\s*"
@@ -274,8 +284,10 @@ _MOST_DECIMALS = 8  # that a query rounds to; more are the digits of a float
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #6f9976e0
 def _to_decimals(value: Any, decimals: int | None) -> Any:
-    "A float with so many decimals; anything else as it is."
-    return value if decimals is None or not isinstance(value, float) else round(value, decimals)
+    "A float with so many decimals, halves away from zero as SQLite rounds; anything else as it is."
+    if decimals is None or not isinstance(value, float) or abs(value) > 1e15:
+        return value
+    return float(Decimal(value).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP))
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #f32f343f
 def _same_values(
@@ -356,14 +368,37 @@ ROBUST_REASONS = dict(
     no_gold_sql="the question has gold rows and no gold query",
     no_rule="nothing is to be done, so that there is nothing to run on other contents",
     by_keys="the statements name rows by keys or facts that were read, which mean nothing on other contents",
+    nothing_found="gold finds nothing but NULL and 0 on all instances, so that to agree with it says nothing",
 )
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #ce573d17
 NOT_JUDGED = frozenset(
-    {"no_variants", "no_gold_sql", "no_rule", "by_keys"}
+    {"no_variants", "no_gold_sql", "no_rule", "by_keys", "nothing_found"}
 )  # reasons that mean: it could not be judged
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #e1637dfb
+_IN_BOTH_ORDERS = 2  # instances on which rows are read in the opposite order too
+
+# %% ../../../nbs/grading/variants/08_robust.ipynb #e9a8e74a
+def _depends_on_order(
+    sandbox: Sandbox,  # with the instance
+    gold_sql: str,
+    sql: str,
+    reading: _EvidenceReading,
+    gold: list[tuple],
+    ranks: tuple | None,  # of gold's rows
+) -> bool:
+    "Whether a query differs from gold where rows lie in the opposite order, and gold itself does not."
+    try:
+        ours = reading.read(sandbox.run(sql, backwards=True).rows)
+        theirs = sandbox.run(gold_sql, backwards=True).rows
+    except QueryError:
+        return False
+    order = False if ranks is None else ranks
+    agrees = _compare_written(ours, reading.rounded(gold), order).correct
+    return not agrees and bool(_compare_written(theirs, gold, order).correct)
+
+# %% ../../../nbs/grading/variants/08_robust.ipynb #ce18b3d3
 def _judge_on(
     sandbox: Sandbox,
     variants: Variants,
@@ -384,12 +419,16 @@ def _judge_on(
                 found = Verdict(False, "fails", f"instance {number}: {e.kind}")
         else:
             ours, theirs = reading.read(rows), reading.rounded(gold)
-            if not found or ours == theirs:
-                continue
-            verdict = _compare_written(ours, theirs, False if ranks is None else ranks)
-            if not verdict.correct:
-                detail = f"instance {number}: {verdict.detail}"
-                found = Verdict(False, "differs", detail, verdict.row)
+            if found and ours != theirs:
+                verdict = _compare_written(ours, theirs, False if ranks is None else ranks)
+                if not verdict.correct:
+                    detail = f"instance {number}: {verdict.detail}"
+                    found = Verdict(False, "differs", detail, verdict.row)
+            if number <= _IN_BOTH_ORDERS and (found or to_the_end):
+                about = variants.sql, sql, reading, gold, ranks
+                if _depends_on_order(sandbox, *about) and found:
+                    detail = f"instance {number}: its rows depend on how they lie"
+                    found = Verdict(False, "differs", detail)
         if not found and not to_the_end:
             break
     return found
@@ -405,10 +444,11 @@ def judge_evidence(
     to_the_end: bool = False,  # on all variants, so that the time does not tell the outcome
 ) -> Verdict:
     "Whether a query agrees with gold on `k` variants of a database, as its result is read."
-    is_gold = sql == gold_sql and reading.is_whole
+    plain = _in_one_layout(sql)
+    is_gold = plain == _in_one_layout(gold_sql) and reading.is_whole
     if is_gold and not to_the_end:
         return Verdict(True, "match")
-    variants = variants_for(db.path, gold_sql, k, seed, sql)
+    variants = variants_for(db.path, gold_sql, k, seed, plain)
     if is_gold and variants.why_none:
         return Verdict(True, "match")
     if variants.why_none:
@@ -419,8 +459,12 @@ def judge_evidence(
             found = _judge_on(sandbox, variants, sql, reading, to_the_end)
             if not found and not to_the_end:
                 return found
-            pair = _pair_variants(db.path, gold_sql, sql)
+            pair = _pair_variants(db.path, gold_sql, plain)
             later = _judge_on(sandbox, pair, sql, reading, to_the_end, len(variants) + 1, True)
+            if found and later and not is_gold:
+                rows = (row for gold, _ in (*variants.golds, *pair.golds) for row in gold)
+                if not any(value not in (None, 0, "") for row in rows for value in row):
+                    return Verdict(False, "nothing_found", ROBUST_REASONS["nothing_found"])
             return found and later
     except QueryError as e:
         if e.kind == "bad_database":  # nobody who plays can help it
@@ -434,7 +478,7 @@ def find_evidence(
     queries: Sequence[tuple[str, Result]],  # successful queries of the episode, oldest first
 ) -> tuple[str, _EvidenceReading] | None:  # None if no single query holds the answer
     "The latest query whose result holds a right answer, and how the answer lies in it."
-    exact = answer.strip().lower() == "@last"
+    exact = is_last(answer)
     latest_first = queries[::-1]
     for sql, result in latest_first[:1] if exact else latest_first:
         reading = _evidence_reading(result, q, sql, exact)

@@ -330,9 +330,27 @@ class Sandbox:
                 con.limit(kind, value)
             con.authorizer = self._authorizer
 
-    def run(self, sql: str) -> Result:
+    def run(
+        self,
+        sql: str,
+        backwards: bool = False,  # rows come in the opposite order where the statement states none
+    ) -> Result:
         "The result of a statement that `check_statement` let pass; raises `QueryError`."
-        return self._guarded.run(sql)
+        if not backwards:
+            return self._guarded.run(sql)
+        self._reverse(True)
+        try:
+            return self._guarded.run(sql)
+        finally:
+            self._reverse(False)
+
+    def _reverse(self, on: bool) -> None:
+        con = self._guarded.con
+        con.authorizer = None
+        try:
+            con.pragma("reverse_unordered_selects", on)
+        finally:
+            con.authorizer = self._authorizer
 
     def is_bloated(self) -> bool:
         "Whether cached statements hold so much memory that the sandbox should be closed."
