@@ -224,7 +224,7 @@ def serve(
     settings: Settings | None = None,  # from the environment if None
     **options: Any,  # for uvicorn
 ) -> None:
-    "Serve until interrupted."
+    "Serve until interrupted; for example `sql_env serve --source folder --path mydata --reveal gold`."
     settings = settings or Settings()
     app = create_app(settings)
     sys.setswitchinterval(_SWITCH_INTERVAL)
@@ -246,7 +246,7 @@ def serve(
 def serve_mcp(
     settings: Settings | None = None,  # from the environment if None
 ) -> None:
-    "Serve the tools over stdio, to one client that has started this process."
+    "Serve the tools over stdio, to one client, for example `claude mcp add sql_env -- sql_env mcp --split test`."
     settings = settings or Settings()
     make = environment_factory(settings)
     server = make_mcp_server(Players(make), allowed_actions(settings.actions))
@@ -265,7 +265,8 @@ def main(
         kind = type("Settings", (Settings,), dict(model_config=config, __doc__=run.__doc__))
         settings = CliApp.run(kind, arguments, **defaults)
     except ValidationError as e:
-        raise SystemExit(setting_errors(e)) from None
+        print(setting_errors(e), file=sys.stderr)
+        raise SystemExit(2) from None
     run(settings)
 
 # %% ../../nbs/server/08_app.ipynb #5841133d

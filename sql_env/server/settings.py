@@ -122,7 +122,8 @@ def setting_errors(
     e: ValidationError,  # of `Settings`
 ) -> str:
     "What is wrong with some settings, a sentence each."
-    return "\n".join(f"{error['loc'][-1]}: {error['msg']}" for error in e.errors())
+    said = ((error["loc"][-1], error["msg"].removeprefix("Value error, ")) for error in e.errors())
+    return "\n".join(f"{name}: {text}" for name, text in said)
 
 # %% ../../nbs/server/02_settings.ipynb #170c4d99
 def settings_table() -> str:
