@@ -118,7 +118,7 @@ def test_its_action_is_an_action_like_the_others_and_a_tool_of_models(questions)
     assert "query, peek at a row." in system["content"] and system["content"] == prompt(questions[0], env.actions)
     assert [t["function"]["name"] for t in session.tools] == sorted(["answer", "describe", "peek", "query", "sample"])
     assert session.call("peek", {"table_name": "ship"}) == TABLE
-    again = Session.resume(env, session.state(), check=True)
+    again = Session.resume(env, session.state())
     assert again.messages == session.messages
     with pytest.raises(InvalidToolCall):
         parse_tool_call(dict(name="peek", arguments={}), ACTIONS)

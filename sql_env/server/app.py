@@ -220,6 +220,14 @@ _SPACE_PROXIES = (
 )
 
 # %% ../../nbs/server/08_app.ipynb #5286ce31
+def _log_results() -> None:
+    "Write a line to standard error for each episode that is over."
+    log = logging.getLogger("sql_env")
+    log.setLevel(logging.INFO)
+    log.addHandler(logging.StreamHandler())
+
+
+#| exports
 def serve(
     settings: Settings | None = None,  # from the environment if None
     **options: Any,  # for uvicorn
@@ -229,8 +237,7 @@ def serve(
     app = create_app(settings)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     gc.freeze()
-    logging.getLogger("sql_env").setLevel(logging.INFO)
-    logging.getLogger("sql_env").addHandler(logging.StreamHandler())
+    _log_results()
     proxies = os.environ.get("FORWARDED_ALLOW_IPS")
     if not proxies:  # uvicorn would believe this machine
         proxies = _SPACE_PROXIES if os.environ.get("SPACE_HOST") else ""
@@ -248,6 +255,7 @@ def serve_mcp(
 ) -> None:
     "Serve the tools over stdio, to one client, for example `claude mcp add sql_env -- sql_env mcp --split test`."
     settings = settings or Settings()
+    _log_results()
     make = environment_factory(settings)
     server = make_mcp_server(Players(make), allowed_actions(settings.actions))
     asyncio.run(server.run_async("stdio", show_banner=False))
