@@ -685,9 +685,9 @@ async def endless(url, sessions, seconds):
     print(answers, flush=True)
 
 
-async def beside(hostile=40, honest=16, seconds=60.0, pause=0.05):
+async def beside(hostile=40, honest=16, seconds=60.0, pause=0.25):
     """Latency of honest sessions on a server that judges robustly, beside hostile ones, a process of their own.
-    Each honest one plays known episodes and waits a little before each call."""
+    Each honest one plays known episodes and makes some four calls a second."""
     work = plans(honest * 4, verify="robust")
     faults, times, lost = dict(errors=0, different=0, wrong_verdicts=0), [], 0
     with Server(SQL_ENV_VERIFY="robust") as server:
@@ -752,7 +752,7 @@ QUICK = dict(
     growth=dict(episodes=800),
     hostile=dict(neighbours=31, seconds=3.0, rounds=1),
     equal=dict(n=60),
-    beside=dict(honest=4, seconds=5.0),
+    beside=dict(honest=4, seconds=5.0, pause=0.05),
 )
 
 

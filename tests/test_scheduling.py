@@ -1,6 +1,7 @@
 "Statements of many sessions on few cores: order of events, results, and that nothing waits for ever."
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -95,15 +96,30 @@ def test_who_waits_for_memory_or_for_the_compiler_leaves_its_core(path, monkeypa
         assert [len(f.result(timeout=60)) > 5 for f in sent] == [True] * 5
 
 
-def test_a_session_that_was_idle_has_not_saved_up_turns():
-    scheduler, old, new = FairScheduler(1), SessionUse(), SessionUse()
-    with playing(old), scheduler.core():
-        for _ in range(100):
-            scheduler.pause(old)
-    with playing(old), scheduler.core():
-        pass
-    with playing(new), scheduler.core():
-        assert old.operations == 100 * scheduler.slice == new.operations + scheduler.slice
+def test_turns_are_saved_up_to_a_limit_and_a_new_session_has_none():
+    scheduler, idle, busy, new = FairScheduler(1), SessionUse(), SessionUse(), SessionUse()
+
+    def work(use, slices):
+        with playing(use), scheduler.core():
+            for _ in range(slices):
+                scheduler.pause(use)
+        return use.operations / scheduler.slice
+
+    assert work(idle, 5) == 5
+    assert work(busy, 500) == 500 == work(busy, 0)
+    assert work(idle, 0) == 5, "it fell behind"
+    assert work(busy, 1500) == 2000 == work(busy, 0)
+    assert work(idle, 0) == 1000 and work(new, 0) == 1999
+
+
+def test_work_that_counts_no_operations_is_charged_by_its_processor_time():
+    scheduler, use = FairScheduler(1), SessionUse()
+    with playing(use), scheduler.turn():
+        end = time.thread_time() + 0.01
+        while time.thread_time() < end:
+            with scheduler.turn():  # within a turn it costs nothing more
+                pass
+    assert 40 * scheduler.slice <= use.operations < 10_000 * scheduler.slice
 
 
 def test_an_error_gives_the_core_back_and_a_block_within_a_block_keeps_it():

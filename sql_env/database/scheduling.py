@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from threading import Event, Lock
+from time import thread_time
 
 # %% ../../nbs/database/04_scheduling.ipynb #6b41873a
 @dataclass(eq=False)
@@ -45,6 +46,7 @@ class FairScheduler:
     "Lets one statement a core run at a time; the session that has used least goes first."
 
     slice = 10_000  # operations, about 0.2 ms, after which a statement lets others go first
+    credit = 1_000 * slice  # operations, about 0.2 s, that a session may save up
 
     def __init__(
         self,
@@ -70,6 +72,17 @@ class FairScheduler:
             self._leave(use)
 
     @contextmanager
+    def turn(self) -> Iterator[None]:
+        "A core for work that counts no operations; its processor time counts in their place."
+        with self.core() as use:
+            start = thread_time()
+            try:
+                yield
+            finally:
+                if use is not None:
+                    use.operations += round((thread_time() - start) / 0.0002) * self.slice
+
+    @contextmanager
     def without_core(self) -> Iterator[None]:
         "While the block waits for something else, others run; a block that has no core just waits."
         use = _session.get()
@@ -91,7 +104,8 @@ class FairScheduler:
 
     def _enter(self, use: SessionUse) -> None:
         with self._lock:
-            use.operations = max(use.operations, self._level - self.slice)
+            saved = self.credit if use.operations else self.slice
+            use.operations = max(use.operations, self._level - saved)
             if is_free := self._free > 0:
                 self._free -= 1
                 self._level = max(self._level, use.operations)
