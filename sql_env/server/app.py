@@ -219,15 +219,14 @@ _SPACE_PROXIES = (
     "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,127.0.0.0/8"  # private networks, this machine
 )
 
-# %% ../../nbs/server/08_app.ipynb #5286ce31
+# %% ../../nbs/server/08_app.ipynb #6c1f0a52
 def _log_results() -> None:
     "Write a line to standard error for each episode that is over."
     log = logging.getLogger("sql_env")
     log.setLevel(logging.INFO)
     log.addHandler(logging.StreamHandler())
 
-
-#| exports
+# %% ../../nbs/server/08_app.ipynb #5286ce31
 def serve(
     settings: Settings | None = None,  # from the environment if None
     **options: Any,  # for uvicorn
@@ -241,10 +240,10 @@ def serve(
     proxies = os.environ.get("FORWARDED_ALLOW_IPS")
     if not proxies:  # uvicorn would believe this machine
         proxies = _SPACE_PROXIES if os.environ.get("SPACE_HOST") else ""
-    limits = dict(
+    limits: dict[str, Any] = dict(
         ws_max_size=MAX_MESSAGE_BYTES, ws_per_message_deflate=False, timeout_graceful_shutdown=5
     )
-    about = dict(
+    about: dict[str, Any] = dict(
         host=settings.host, port=settings.port, access_log=False, forwarded_allow_ips=proxies
     )
     uvicorn.run(app, **(limits | about | options))
@@ -271,7 +270,7 @@ def main(
     try:
         config = SettingsConfigDict(cli_prog_name=program, cli_implicit_flags=True)
         kind = type("Settings", (Settings,), dict(model_config=config, __doc__=run.__doc__))
-        settings = CliApp.run(kind, arguments, **defaults)
+        settings: Any = CliApp.run(kind, arguments, **defaults)
     except ValidationError as e:
         print(setting_errors(e), file=sys.stderr)
         raise SystemExit(2) from None

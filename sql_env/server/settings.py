@@ -51,21 +51,23 @@ class Settings(BaseSettings):
     )
 
     source: str = Field(
-        "bundled", description=f"where questions come from: {', '.join(SOURCE_NAMES)}"
+        default="bundled", description=f"where questions come from: {', '.join(SOURCE_NAMES)}"
     )
     path: str = Field(
-        "", description="folder or zip of the source, which is folder if none is named"
+        default="", description="folder or zip of the source, which is folder if none is named"
     )
-    split: str = Field("", description="only this split; all if empty")
-    level: int = Field(1, ge=1, le=5, description="level of generated worlds")
-    n: int = Field(0, ge=0, le=10**6, description="generated questions; as many as usual if 0")
+    split: str = Field(default="", description="only this split; all if empty")
+    level: int = Field(default=1, ge=1, le=5, description="level of generated worlds")
+    n: int = Field(
+        default=0, ge=0, le=10**6, description="generated questions; as many as usual if 0"
+    )
     reward: str = _play("reward")
     budget: int = _play("budget")
     schema_level: str = _play("schema_level")
     verify: str = _play("verify")
     actions: str = _play("actions")
     reveal: Literal["verdict", "gold", "none"] = Field(
-        "verdict",
+        default="verdict",
         description="what is told of how an episode went: verdict; gold, which the page shows at the end, for "
         "practice; none, for a benchmark, whose results are in the log",
     )
@@ -73,19 +75,21 @@ class Settings(BaseSettings):
         64, "MAX_CONCURRENT_ENVS", "capacity", "sessions at a time", ge=1, le=100_000
     )
     share: int = Field(
-        0,
+        default=0,
         ge=0,
         le=100_000,
         description="sessions of one client; 0 = 3/4 of all, and all for this machine",
     )
-    idle: int = Field(900, ge=0, description="seconds until an idle session is closed; 0 = never")
+    idle: int = Field(
+        default=900, ge=0, description="seconds until an idle session is closed; 0 = never"
+    )
     hosts: str = Field(
-        "",
+        default="",
         description="names of this server, with commas, * = any; localhost, and addresses in numbers "
         "if it listens on more",
     )
     origins: str = Field(
-        "", description="sites whose pages may use it beside its own, with commas; * = any"
+        default="", description="sites whose pages may use it beside its own, with commas; * = any"
     )
     web: bool = _named(True, "ENABLE_WEB_INTERFACE", "web", "the page for people at /web")
     host: str = _named(
