@@ -8,7 +8,7 @@ COPY pyproject.toml settings.ini setup.py MANIFEST.in README.md LICENSE ./
 COPY sql_env sql_env
 # Statistics, plots and completion are of no use to a server, and a third of what the package brings
 RUN python -m venv /opt/sql_env && /opt/sql_env/bin/pip install --no-cache-dir ".[server]" && \
-    /opt/sql_env/bin/pip uninstall -q -y scipy matplotlib fonttools jedi pip
+    /opt/sql_env/bin/pip uninstall -q -y mpmath matplotlib fonttools jedi pip
 ARG SPIDER_URL=""
 RUN SPIDER_URL="$SPIDER_URL" SQL_ENV_CACHE=/tmp/cache /opt/sql_env/bin/python -c "\
 import os; from sql_env.paths import download_file; from sql_env.questions.question_set import save_question_set; \

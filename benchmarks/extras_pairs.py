@@ -22,8 +22,8 @@ UV = "uv", "pip"
 FIRST = dict(  # a thing that each extra is for
     cluster="import ray; from distributed import Client",
     data="""
-from pathlib import Path; import duckdb, huggingface_hub, openpyxl
-duckdb.sql("COPY (SELECT 1 AS a) TO 'a.parquet'")
+import huggingface_hub, openpyxl, pandas
+pandas.DataFrame(dict(a=[1])).to_parquet("a.parquet")
 from sql_env.sources.tables import import_files
 assert import_files(["a.parquet"], "a.sqlite")""",
     inspect="from sql_env.integrations.inspect_ai import bundled_task; assert bundled_task(split='test').dataset",

@@ -37,12 +37,11 @@ from realistic import (
     realistic_rows,
     wider_mutants,
 )
-from scipy.stats import binomtest
 from sqlglot import exp
 
 from sql_env.database.guards import QueryError
 from sql_env.evaluation.audit import _audit_table, audit_questions, audit_summary
-from sql_env.evaluation.results import rate_interval
+from sql_env.evaluation.results import _wilson_interval, rate_interval
 from sql_env.grading.answers import Verdict, compare_rows, format_rows
 from sql_env.grading.variants.robust import judge_evidence, verify_robust
 from sql_env.grading.variants.selection import build_variants, instance_generator, results_agree
@@ -319,14 +318,13 @@ def judged_mutants(qs: QuestionSet, q: Question, path: Path, tables: list) -> li
 def wrong_summary(count: Counter, by_kind: dict, passed: list, databases: list[str]) -> dict:
     "Counts of one half, with Wilson's 95 % interval of the share that passes though proven wrong."
     n, k = count["mutants"], count["proven_robust"]
-    interval = binomtest(k, n).proportion_ci(0.95, method="wilson")
     return {
         "databases": databases,
         "counts": dict(count),
         "share_value": round(count["proven"] / n, 5),
         "share_robust": round(k / n, 5),
         "share_certified": round(count["wrong_proved"] / n, 5),
-        "interval": [round(interval.low, 5), round(interval.high, 5)],
+        "interval": [round(end, 5) for end in _wilson_interval(k / n, n)],
         "by_kind": {kind: dict(c) for kind, c in sorted(by_kind.items())},
         "passed": passed,
     }
@@ -353,12 +351,11 @@ def measure_careless(qs: QuestionSet, args) -> dict:
                         passed.append([q.question_id, kind])
                         if args.show:
                             print("", q.question_id, kind, q.gold_sql, sql, sep="\n")
-        interval = binomtest(count["caught"], count["slips"]).proportion_ci(0.95, method="wilson")
         found[half] = {
             "databases": [name for _, name in databases],
             "counts": dict(count),
             "share_caught": round(count["caught"] / count["slips"], 4),
-            "interval": [round(interval.low, 4), round(interval.high, 4)],
+            "interval": wilson(count["caught"], count["slips"]),
             "by_kind": {kind: dict(c) for kind, c in sorted(by_kind.items())},
             "passed": passed,
         }
@@ -434,8 +431,7 @@ def honest_refused(count: Counter) -> dict:
 
 def wilson(k: int, n: int) -> list[float]:
     "A 95 % interval of a share."
-    interval = binomtest(k, n).proportion_ci(0.95, method="wilson")
-    return [round(interval.low, 4), round(interval.high, 4)]
+    return [round(end, 4) for end in _wilson_interval(k / n, n)]
 
 
 def judged_slips(qs: QuestionSet, q: Question, path: Path, tables: list) -> list[tuple]:

@@ -84,7 +84,7 @@ inspect: the tasks of Inspect AI
 skyrl: the environment of SkyRL
 verifiers: the taskset of verifiers
 prove: proofs that two queries are equal
-data: Excel, Parquet and DuckDB files, or data sets of the Hugging Face Hub
+data: Excel and Parquet files, or data sets of the Hugging Face Hub
 cluster: workers of Dask or Ray
 """)
 

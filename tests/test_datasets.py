@@ -235,7 +235,7 @@ WITH_PATH = [name for name, read in SOURCES.items() if name != "hf" and "path" i
 @pytest.mark.parametrize("source", SOURCES)
 def test_an_option_that_a_source_does_not_take_is_refused_and_none_is_ignored(source, tmp_path):
     takes = signature(SOURCES[source]).parameters
-    for name, field in dict(level="level", seed="worlds_seed", n_tables="tables").items():
+    for name, field in dict(level="level", seed="worlds_seed").items():
         if name not in takes:
             asked = SourceOptions(source, tmp_path if "path" in takes else None, **{field: 40})
             with pytest.raises(

@@ -151,7 +151,7 @@ def loaded(code):
 
 
 TRAINERS = "torch trl transformers openenv datasets openai".split()
-LIBRARIES = [*TRAINERS, *"pandas matplotlib scipy numpy sqlglot IPython ipywidgets fastapi rich typer".split()]
+LIBRARIES = [*TRAINERS, *"pandas matplotlib mpmath numpy sqlglot IPython ipywidgets fastapi rich typer".split()]
 POLICIES = "import sql_env.policies as p; p.ChatPolicy('m', 'http://h/v1'); p.LocalModel('x')"
 
 

@@ -234,19 +234,6 @@ def test_keys_and_references_are_proposed_and_declared_if_confirmed(sheets, tmp_
     assert asked == ["ships.id is the key"], "values or names speak against another one"
 
 
-def test_decimal_commas_are_told_and_read_on_demand(sheets, tmp_path):
-    "On ada7898 '12,50' became text without a word."
-    told = []
-    path = import_files(sheets, tmp_path / "a", tell=told.append)
-    assert len(told) == 1 and "ships.csv, column price" in told[0] and "'12,50'" in told[0]
-    assert Database(path).query("SELECT price FROM ships").rows == [("12,50",), ("1.200,00",)]
-    path = import_files(sheets, tmp_path / "b", decimal_comma=True, tell=told.append)
-    assert Database(path).query("SELECT price FROM ships").rows == [(12.5,), (1200.0,)]
-    (tmp_path / "t.csv").write_text('a\n"1,2,3"\n"Smith, J."\n')
-    import_files([tmp_path / "t.csv"], tmp_path / "out", decimal_comma=True, tell=told.append)
-    assert len(told) == 1, "texts with commas are no numbers"
-
-
 def test_excel_sheets_become_tables(tmp_path):
     openpyxl = pytest.importorskip("openpyxl", reason="pip install 'sql_env[data]'")
     book = openpyxl.Workbook()
@@ -270,7 +257,7 @@ def test_the_command_shows_what_it_found(sheets, tmp_path):
     command = ["data", "import", *map(str, sheets), "--out"]
     said = CliRunner().invoke(app, [*command, str(tmp_path / "a")])
     assert said.exit_code == 0 and "visits.ship_id refers to ships.id" in said.output
-    assert "--keys declares them" in said.output and "decimal comma" in said.output
+    assert "--keys declares them" in said.output and "as for '12,50'" in said.output
     assert "primary key" not in described(tmp_path / "a" / "a.sqlite", "ships")
     said = CliRunner().invoke(app, [*command, str(tmp_path / "b"), "--keys", "--json"])
     report = json.loads(said.output)

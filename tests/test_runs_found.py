@@ -53,6 +53,9 @@ def test_a_log_judged_again_is_no_run_of_its_own_unless_it_is_named(sql_env, tmp
     def seen(*paths):
         return list(json.loads(sql_env("view", *paths, "--out", tmp_path / "v.html", "--json")[1])["episodes"])
 
+    for copy in (".ipynb_checkpoints/oracle.jsonl", "._oracle.jsonl"):
+        (tmp_path / "runs" / copy).parent.mkdir(exist_ok=True)
+        (tmp_path / "runs" / copy).write_bytes((tmp_path / "runs/oracle.jsonl").read_bytes())
     assert seen("runs") == ["greedy", "oracle"] and len(seen("runs", again)) == 3
     code, out, err = sql_env("compare", "runs")
     assert code == 0 and "@" not in out and "oracle.rescored.jsonl: " in err
@@ -80,5 +83,7 @@ def test_a_log_is_the_file_that_is_named(sql_env, tmp_path):
     assert (tmp_path / "runs" / "o.jsonl").is_file()
     code, _, err = sql_env(*args, "runs/o.jsonl")
     assert code == 2 and "3 policies: give a folder" in " ".join(err.split())
+    code, _, err = sql_env(*args, "runs", "--policy", "oracle", "--policy", "oracle")
+    assert code == 2 and "two policies are named oracle" in " ".join(err.split())
     assert sql_env(*args, "runs", "--policy", "oracle")[0] == 0
     assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["o.jsonl", "oracle.jsonl"]

@@ -355,7 +355,11 @@ train(tiny_trl.tiny_recipe(), {str(folder)!r}, threads=1, stages=["sft"], callba
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True)
     assert done.returncode == -9, done.stderr[-800:]
-    assert list(folder.glob("sft/checkpoint-*")) and not (folder / "sft/model").exists()
+    (kept,) = folder.glob("sft/checkpoint-*")
+    half = kept.with_name("checkpoint-9")  # Ctrl-C came while it was written
+    half.mkdir()
+    (half / "config.json").touch()
+    assert not (folder / "sft/model").exists()
     again = train(TINY, folder, threads=1, stages=["sft"])
     assert largest_difference(tiny_run, again) < 1e-4
     steps = [m["step"] for m in read_metrics(again.metrics) if "loss" in m]
@@ -783,6 +787,8 @@ def test_ctrl_c_says_what_is_kept_and_how_it_goes_on(monkeypatch, tmp_path, kept
     def interrupted(recipe, folder, *rest):
         for name in kept:
             (folder / name).mkdir(parents=True)
+            (folder / name / "trainer_state.json").touch()
+        (folder / "imitate/checkpoint-260").mkdir(parents=True)  # its writing was stopped
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sql_env.training.run.train", interrupted)

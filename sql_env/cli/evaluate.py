@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -432,8 +433,8 @@ def _play(
     with_floor: bool,
 ) -> _Played:
     "Play policies, and measure the floor on the questions that they played; a run that stops ends it."
-    import pandas  # noqa: F401  what the table needs, so that Ctrl-C has it at once
-    import scipy.special  # noqa: F401
+    import mpmath  # noqa: F401  what the table needs, so that Ctrl-C has it at once
+    import pandas  # noqa: F401
 
     from sql_env.evaluation.harness import RunStopped, hack_floor
 
@@ -533,6 +534,11 @@ def _evaluate(
     for name in names:
         made = make_policy(name, loaded, evaluation.seed) if name != "chat" else None
         players += models if made is None else [made]
+    twice = [name for name, k in Counter(player.name for player in players).items() if k > 1]
+    if twice:
+        raise ValueError(
+            f"two policies are named {twice[0]}: evaluate them one after the other, each with a --log of its own"
+        )
     if len(players) > 1 and evaluation.log and evaluation.log.suffix == ".jsonl":
         raise ValueError(
             f"--log {evaluation.log} is one file and there are {len(players)} policies: give a folder"

@@ -143,18 +143,16 @@ def _confirm_keys(
 # %% ../../nbs/cli/04_train.ipynb #ba96dd8d
 @_data_app.command("import")
 @_takes_options("""
-<files>  CSV, TSV, Excel, Parquet and DuckDB files.
+<files>  CSV, TSV, Excel and Parquet files.
 out      Folder of the database; made if it isn't there.
 name     Name of the database; that of the folder if not given.
 keys     Declare keys and references that values and names suggest; asks if not given.
-decimal_comma --decimal-comma  In CSV files 12,34 is a number.
 """)
 def _import_command(
     files: list[Path],
     out: Path,
     name: str | None = None,
     keys: bool | None = None,
-    decimal_comma: bool = False,
     as_json: bool = False,
 ):
     """Make a SQLite database of the tables of other files.
@@ -171,7 +169,7 @@ def _import_command(
         proposed.extend(sentences)
         return _confirm_keys(sentences, keys, as_json)
 
-    path = import_files(files, out, name, decimal_comma, confirm, notes.append)
+    path = import_files(files, out, name, confirm, notes.append)
     database = Database(path)
     counts = {table: database.describe(table).rows for table in database.tables}
     if as_json:
@@ -547,11 +545,13 @@ report_to trackio|wandb  Where TRL reports too: trackio or wandb.
 # %% ../../nbs/cli/04_train.ipynb #a68b0010
 def _kept_text(folder: Path) -> str:
     "What a training that was stopped has kept."
+    from sql_env.training.run import whole_checkpoints
+
     models = [path.parent.name for path in sorted(folder.glob("*/model"))]
     kept = [f"the models of {', '.join(models)}"] if models else []
     for stage in sorted({path.parent for path in folder.glob("*/checkpoint-*")}):
-        steps = [int(path.name.partition("-")[2]) for path in stage.glob("checkpoint-*")]
-        kept.append(f"{stage.name} up to step {max(steps)}")
+        for last in whole_checkpoints(stage)[-1:]:
+            kept.append(f"{stage.name} up to step {last.name.partition('-')[2]}")
     return f"Kept in {folder}: {'; '.join(kept)}." if kept else f"Nothing is kept in {folder} yet."
 
 # %% ../../nbs/cli/04_train.ipynb #c33edfad

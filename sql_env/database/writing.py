@@ -417,15 +417,11 @@ class WritableCopy:
         try:
             self.changes()
         finally:
-            self.drop()
-
-    def drop(self) -> None:
-        "Forget the copy, and its changes unless they are known."
-        if not self.is_closed:
-            self.is_closed, self._changes = True, self._changes or []
-            self._guarded.close()
-            if self._before is not None:
-                self._before.close()
+            if not self.is_closed:
+                self.is_closed, self._changes = True, self._changes or []
+                self._guarded.close()
+                if self._before is not None:
+                    self._before.close()
 
     def __enter__(self):
         return self
@@ -437,14 +433,6 @@ class WritableCopy:
     def is_touched(self) -> bool:
         "Whether any row may have changed."
         return bool(self._touched)
-
-    @property
-    def held(self) -> int:
-        "Bytes of memory that it takes, about."
-        pages = self._pages
-        return 100_000 + (
-            len(pages.changed) * pages.page_size if pages else 3 * len(self._image or b"")
-        )
 
     @property
     def _allowed(self) -> str:

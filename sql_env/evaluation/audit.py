@@ -232,7 +232,12 @@ def audit_markdown(
         "",
     ]
     lines += [f"Not checked: database {name}. {reason}" for name, reason in report.failed.items()]
-    lines += [f"Missing: {n} questions, {reason}." for reason, n in report.left_out.items()]
+    lines += [f"Left out: {n} questions, {reason}." for reason, n in report.left_out.items()]
+    if report.left_out:
+        lines.append(
+            "Put what is missing in its place, or audit a set without these questions, as "
+            "`save_question_set` of sql_env.questions.question_set writes it."
+        )
     if count := report.hacks_correct:
         total = max(len(report.questions), 1)
         best = max(count, key=lambda name: count[name])

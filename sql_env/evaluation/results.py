@@ -13,9 +13,11 @@ __all__ = ['rate_interval', 'holm', 'pass_at_k', 'pass_hat_k', 'questions_needed
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, combinations, zip_longest
-from math import ceil, comb
+from functools import cache
+from itertools import combinations, zip_longest
+from math import ceil, comb, exp
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from .. import meanings
@@ -51,12 +53,34 @@ def _units(databases: Sequence[str], golds: Sequence[str]) -> Sequence[str]:
 # %% ../../nbs/evaluation/06_results.ipynb #c954d1dc
 _UPPER = 0.975  # where an interval of 95 % ends
 
+# %% ../../nbs/evaluation/06_results.ipynb #91a23441
+def _below(
+    t: float,
+    freedom: float,  # degrees of freedom
+) -> float:
+    "The chance that Student's t is below a value."
+    from mpmath import betainc
 
+    tail = float(betainc(freedom / 2, 0.5, 0, freedom / (freedom + t * t), regularized=True)) / 2
+    return tail if t < 0 else 1 - tail
+
+# %% ../../nbs/evaluation/06_results.ipynb #8aa2450f
+@cache
+def _quantile(p: float, freedom: float) -> float:
+    "The value below which Student's t lies with chance `p`."
+    if p < 0.5:
+        return -_quantile(1 - p, freedom)
+    low, high = 0.0, 1.0
+    while _below(high, freedom) < p:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if _below(middle, freedom) >= p else (middle, high)
+    return high
+
+# %% ../../nbs/evaluation/06_results.ipynb #7a89573e
 def _wilson_interval(rate: float, n: int) -> tuple[float, float]:
     "Wilson's interval of a rate among `n` independent questions."
-    from scipy.special import ndtri
-
-    z = float(ndtri(_UPPER))
+    z = NormalDist().inv_cdf(_UPPER)
     middle, half = rate + z * z / (2 * n), z * (rate * (1 - rate) / n + z * z / (4 * n * n)) ** 0.5
     low, high = ((middle + side) / (1 + z * z / n) for side in (-half, half))
     return round(max(low, 0.0), 12), round(min(high, 1.0), 12)
@@ -70,17 +94,18 @@ def rate_interval(
     "Student's t interval (95 %) of a rate by database, on its log odds; by gold query if there is but one database."
     if not len(values):
         return float("nan"), float("nan")
-    from scipy.special import expit, logit, stdtrit
-
     rate, units = sum(values) / len(values), _units(databases, golds)
     if len(set(units)) == 1 and 0 < rate < 1:
         return 0.0, 1.0  # one unit says nothing about others
     error, freedom = _standard_error(values, units) if 0 < rate < 1 else (0.0, 0)
     if error < 1e-9:
         return _wilson_interval(rate, len(set(golds)))
-    margin = stdtrit(freedom, _UPPER) * error / (rate * (1 - rate))
-    low, high = expit(logit(rate) - margin), expit(logit(rate) + margin)
-    return float(low), float(high)
+    margin, odds = (
+        min(_quantile(_UPPER, freedom) * error / (rate * (1 - rate)), 700.0),
+        rate / (1 - rate),
+    )
+    low, high = (1 / (1 + exp(-side) / odds) for side in (-margin, margin))
+    return low, high
 
 # %% ../../nbs/evaluation/06_results.ipynb #b0841d80
 class _Paired(NamedTuple):
@@ -98,8 +123,6 @@ def _paired_t(
     golds: Sequence[str],
 ) -> _Paired:
     "Interval (95 %) and p-value of a mean difference, by database; by gold query if there is but one database."
-    from scipy.special import stdtr, stdtrit
-
     units, mean = _units(databases, golds), sum(differences) / len(differences)
     if len(set(units)) == 1:
         return _Paired(float("nan"), float("nan"), 1.0, float("nan"))
@@ -107,14 +130,14 @@ def _paired_t(
     single, n = _standard_error(differences, golds)
     if single < 1e-9:  # all differ alike, or nowhere
         spare = _wilson_interval(0, n + 1)[1]
-        p = 1.0 if not mean else 2 * float(stdtr(n, -(n**0.5)))
+        p = 1.0 if not mean else 2 * _below(-(n**0.5), n)
         return _Paired(max(mean - spare, -1.0), min(mean + spare, 1.0), p, error)
-    t, t_single = (float(stdtrit(k, _UPPER)) for k in (freedom, n))
+    t, t_single = (_quantile(_UPPER, k) for k in (freedom, n))
     # a test against the error that there is if the mean is zero, turned into an interval
     margin = single * t_single / (1 - t_single**2 / n) ** 0.5 if t_single**2 < n else 2.0
-    p = 2 * float(stdtr(n, -abs(mean) / (single**2 + mean**2 / n) ** 0.5))
+    p = 2 * _below(-abs(mean) / (single**2 + mean**2 / n) ** 0.5, n)
     if error > 1e-9:
-        p = max(p, 2 * float(stdtr(freedom, -abs(mean) / error)))
+        p = max(p, 2 * _below(-abs(mean) / error, freedom))
     margin = max(margin, t * error)
     return _Paired(max(mean - margin, -1.0), min(mean + margin, 1.0), p, error)
 
@@ -151,12 +174,12 @@ def _units_needed(
     level: float = 0.05,
 ) -> int:
     "Number of databases, or other units, at which a t test finds a difference."
-    from scipy.special import stdtrit
-
-    for n in chain(range(2, 1000), (int(1.2**k) for k in range(38, 200))):
-        margin = stdtrit(n - 1, 1 - level / 2) + stdtrit(n - 1, power)
-        if margin * spread <= abs(difference) * n**0.5:
-            break
+    sides, normal = (1 - level / 2, power), NormalDist()
+    n = max(
+        2, ceil((sum(map(normal.inv_cdf, sides)) * spread / difference) ** 2)
+    )  # more than a normal one needs
+    while sum(_quantile(side, n - 1) for side in sides) * spread > abs(difference) * n**0.5:
+        n += 1
     return n
 
 # %% ../../nbs/evaluation/06_results.ipynb #3bb6cdc1
@@ -173,15 +196,13 @@ def questions_needed(
         raise ValueError(
             f"a difference of {difference:g} needs at least that share of flips, not {flips:g}"
         )
-    from scipy.special import ndtri, stdtrit
-
     sides = 1 - level / 2, power
     if databases is None:
-        sure, found, shared = *(float(ndtri(side)) for side in sides), 0.0
+        sure, found, shared = *map(NormalDist().inv_cdf, sides), 0.0
     elif databases < 2:
         raise ValueError("one database says nothing about others; take two at the very least")
     else:
-        sure, found = (float(stdtrit(databases - 1, side)) for side in sides)
+        sure, found = (_quantile(side, databases - 1) for side in sides)
         shared = (sure + found) ** 2 * spread**2 / databases
     if shared >= difference**2:
         needed = _units_needed(difference, spread, power, level)

@@ -1,4 +1,4 @@
-"""CSV, TSV, Excel, Parquet and DuckDB files become a SQLite database that keeps types, NULLs and names
+"""CSV, TSV, Excel and Parquet files become a SQLite database that keeps numbers, codes, NULLs and names
 
 Docs: https://hjerpe.github.io/sql_env/sources/tables.html.md"""
 
@@ -9,298 +9,147 @@ __all__ = ['import_files']
 
 # %% ../../nbs/sources/03_tables.ipynb #4ac4e3ec
 import csv
-import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from datetime import date, datetime, time, timedelta
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from decimal import Decimal
 from io import StringIO
-from math import isnan
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
-from zipfile import BadZipFile
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from .. import meanings
-from ..database.database import build_database
 from ..paths import SourceError
 from ..plugins import Fields, needs_extra
 from ..sql.text import quote_identifier
 
-# %% ../../nbs/sources/03_tables.ipynb #c5ce6fe9
-def _column_names(
-    names: Iterable[str],  # as the file has them
-) -> list[str]:
-    "Names for columns of SQLite, which does not tell `a` from `A` and wants each to have one."
-    taken: set[str] = set()
-    found = []
-    for i, name in enumerate(names, 1):
-        plain = " ".join(str(name).replace("\0", " ").split()) or f"column_{i}"
-        unique, n = plain, 2
-        while unique.lower() in taken:
-            unique, n = f"{plain}_{n}", n + 1
-        taken.add(unique.lower())
-        found.append(unique)
-    return found
+# %% ../../nbs/sources/03_tables.ipynb #99ba6567
+_Tell = Callable[[str], Any]  # takes what a person should know
+_NUMBER = r"-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][+-]?[0-9]{1,3})?"
 
-# %% ../../nbs/sources/03_tables.ipynb #c7c433be
-_MAX_INT = 2**63
 
-# %% ../../nbs/sources/03_tables.ipynb #ecaf5273
-def _sqlite_value(
-    value: Any,  # as a library for files gives it
-) -> int | float | str | bytes | None:
-    "The value as SQLite holds it; nothing is lost but the name of its type."
-    if value is None or isinstance(value, (str, bytes)):
-        return value
-    if isinstance(value, (bool, int)):
-        return int(value) if -_MAX_INT <= value < _MAX_INT else str(value)
-    if isinstance(value, float):
-        return None if isnan(value) else float(value)
-    if isinstance(value, Decimal):
-        digits = len(value.as_tuple().digits)
-        return float(value) if digits <= 15 and value.is_finite() else str(value)
-    if isinstance(value, datetime):
-        return value.isoformat(sep=" ")
-    if isinstance(value, (date, time)):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, (list, tuple, dict)):
-        return json.dumps(value, ensure_ascii=False, default=_sqlite_value)
-    return str(value)
+def _typed(
+    cells: Any,  # a pandas Series
+) -> Any:
+    "A column as numbers if each is written as SQLite writes it and keeps each digit, else as texts."
+    from pandas import Series
 
-# %% ../../nbs/sources/03_tables.ipynb #22fa97ce
-class _ImportedTable(NamedTuple):
-    "A table that was read from a file."
-
-    name: str
-    columns: list[str]
-    types: list[str]  # declared, of each column
-    rows: list[tuple]
-    keys: list[str] = []  # constraints, as CREATE TABLE writes them
-    notes: list[str] = []  # what a person should know about the import
-
-    @property
-    def schema(self) -> str:
-        "The statement that creates it."
-        parts = [f"{quote_identifier(c)} {t}".rstrip() for c, t in zip(self.columns, self.types)]
-        return f"CREATE TABLE {quote_identifier(self.name)} ({', '.join([*parts, *self.keys])})"
-
-# %% ../../nbs/sources/03_tables.ipynb #53b0a524
-def _declared_type(values: Iterable[Any]) -> str:
-    "The type that fits all values of a column; none if it holds several kinds."
-    given = [value for value in values if value is not None]
-    kinds = {type(value) for value in given}
-    names = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB"}
-    if kinds == {int, float}:
-        return "REAL" if all(abs(value) < 2**53 for value in given if type(value) is int) else ""
-    return names[kinds.pop()] if len(kinds) == 1 else "" if kinds else "TEXT"
+    given = cells[cells.notna() & (cells != "")]
+    plain = [str(+cell if isinstance(cell, bool) else cell) for cell in given]
+    texts = Series(plain, given.index, dtype=object)  # strings of Arrow are slow to map
+    if texts.str.fullmatch(_NUMBER).all():
+        numbers = texts.map(float if texts.str.contains("[.eE]").any() else int)
+        exact = numbers.map(lambda number: Decimal(str(number))) == texts.map(Decimal)
+        texts = numbers if exact.all() and numbers.dtype in ("int64", "float64") else texts
+    elif texts.str.endswith(" 00:00:00").all():
+        texts = texts.str.removesuffix(" 00:00:00")
+    return texts.astype(object).reindex(cells.index)
 
 # %% ../../nbs/sources/03_tables.ipynb #1d9369a5
-def _typed_table(
-    name: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]
-) -> _ImportedTable:
-    "A table of values of any library."
-    found = [tuple(map(_sqlite_value, row)) for row in rows]
-    names = _column_names(columns)
-    types = [_declared_type(row[i] for row in found) for i in range(len(names))]
-    return _ImportedTable(name, names, types, found)
-
-# %% ../../nbs/sources/03_tables.ipynb #eac2f1ec
-_WHOLE = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
-_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
-
-# %% ../../nbs/sources/03_tables.ipynb #99ba6567
-def _fits_whole(text: str) -> bool:
-    "Whether a text is a whole number of 64 bits, as SQLite writes it."
-    is_written_so = bool(_WHOLE.fullmatch(text)) and text != "-0" and len(text) <= 20
-    return is_written_so and -_MAX_INT <= int(text) < _MAX_INT
-
-# %% ../../nbs/sources/03_tables.ipynb #c7220c71
-def _fits_number(text: str) -> bool:
-    "Whether a text is a finite number whose digits a float holds."
-    digits = re.sub(r"[eE].*|\D", "", text).lstrip("0")
-    is_number = bool(_NUMBER.fullmatch(text)) and len(digits) <= 15
-    return is_number and abs(float(text)) != float("inf")
-
-# %% ../../nbs/sources/03_tables.ipynb #e8134988
-_DECIMAL_COMMA = re.compile(r"-?\d+,\d+|-?\d{1,3}(\.\d{3})+,\d+|-?\d{1,3}(\.\d{3})+", re.ASCII)
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}.*"
+_EXACT = f"({_NUMBER}|{_DATE})"
+_ALMOST = rf"(\W{{0,2}}(0|[1-9][0-9]*)([.,' ][0-9]{{3}})*([.,][0-9]+)?\W{{0,2}}|{_DATE})"  # $8, 12,50, 7 %
 
 
-def _has_decimal_commas(texts: Iterable[str]) -> bool:
-    "Whether texts are numbers, at least one of them with a decimal comma; `1,234` alone may be a thousand."
-    given = [text for text in texts if text]
-    fits = all(_DECIMAL_COMMA.fullmatch(text) or _fits_whole(text) for text in given)
-    return fits and any("," in text for text in given)
+def _table_of(
+    rows: Iterable[Iterable[Any]],  # of one length; the first names the columns
+    tell: _Tell,
+) -> Any:
+    "The rows as a DataFrame, with a name for each column that SQLite tells from the others."
+    from pandas import DataFrame, Series
 
-# %% ../../nbs/sources/03_tables.ipynb #a907fba5
-def _csv_column(texts: list[str], decimal_comma: bool = False) -> tuple[str, list]:
-    "The type and values of a column of a CSV file."
-    if decimal_comma and _has_decimal_commas(texts):
-        texts = [text.replace(".", "").replace(",", ".") for text in texts]
-    given = [text for text in texts if text]
-    for declared, fits, read in (("INTEGER", _fits_whole, int), ("REAL", _fits_number, float)):
-        if given and all(map(fits, given)):
-            return declared, [read(text) if text else None for text in texts]
-    return "TEXT", [text or None for text in texts]
-
-# %% ../../nbs/sources/03_tables.ipynb #d5b61275
-def _decode(data: bytes, name: str) -> str:
-    "Text of a file in UTF-8, UTF-16 with its mark, or Windows' code page 1252; raises `SourceError`."
-    unicode = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    for encoding in (unicode, "cp1252"):
-        with suppress(UnicodeDecodeError):
-            return data.decode(encoding)
-    raise SourceError(f"{name} is neither UTF-8, UTF-16 nor code page 1252. Save it as UTF-8.")
+    found: dict[str, Any] = {}
+    for place, (head, *cells) in enumerate(zip(*rows), 1):
+        column = _typed(Series(cells, dtype=object))
+        if not (head or column.count()):
+            continue  # the margin of a sheet
+        name = " ".join(str(head or "").split()) or f"column_{place}"
+        while name.lower() in map(str.lower, found):
+            name += f"_{place}"
+        found[name] = column
+        texts = column[column.map(type).eq(str)]
+        odd, n = texts[~texts.str.fullmatch(_EXACT)], texts.str.fullmatch(_ALMOST).sum()
+        if len(odd) and 2 * n >= len(texts):
+            what = f"{n} of {len(texts)} values are numbers or dates"
+            tell(f"column {name}: {what}, but it stays text, as for {odd.iloc[0]!r}.")
+    return DataFrame(found)
 
 # %% ../../nbs/sources/03_tables.ipynb #97d02e7c
-def _delimiter(path: Path, text: str) -> str:
-    "What separates columns: a tab in a TSV, else what the first line holds most of."
-    if path.suffix.lower() in (".tsv", ".tab"):
-        return "\t"
-    first = text.partition("\n")[0]
+def _delimiter(text: str) -> str:
+    "What separates columns: what the first line holds most of, outside quotes and brackets."
+    first = re.sub(r'"[^"]*"|\(.*?\)', "", text.partition("\n")[0])
     return max(",;\t|", key=first.count)
 
-# %% ../../nbs/sources/03_tables.ipynb #eb0fb914
-def _open_quote_line(
-    text: str,  # of a CSV file
-    delimiter: str,
-) -> int:
-    "The number of the first line on which a quote opens that no quote closes before a delimiter or the end of a line."
-    end = re.escape(delimiter) + r"\r\n"
-    cell = re.compile(rf'(?:"[^"]*(?:""[^"]*)*"|[^"{end}][^{end}]*|)(?:[{end}])')
-    place = 0
-    while found := cell.match(text, place):
-        place = found.end()
-    return len(re.findall(r"\r\n?|\n", text[:place])) + 1
-
 # %% ../../nbs/sources/03_tables.ipynb #c5d7b37e
-def _read_csv_table(
-    path: Path,
-    decimal_comma: bool = False,  # 12,34 is a number
-) -> _ImportedTable:
-    "The table of a CSV or TSV file with a line of names; raises `SourceError` that names the line."
-    text = _decode(path.read_bytes(), path.name)
-    if "\0" in text:
-        raise SourceError(f"{path.name} holds NUL characters and is no CSV file.")
+def _csv_rows(path: Path, tell: _Tell) -> Iterator[list[str]]:
+    "The rows of a CSV or TSV file; raises `ValueError` that names the line."
+    data = path.read_bytes()
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        text = data.decode("cp1252", "replace")
+        tell(
+            "it is no UTF-8, read as cp1252 (Western European). If letters look wrong, save it as UTF-8."
+        )
+    delimiter = _delimiter(text)
+    if text.startswith("sep="):  # a line for Excel
+        delimiter, text = text[4], text.partition("\n")[2]
     csv.field_size_limit(2**31 - 1)
-    delimiter = _delimiter(path, text)
-    lines = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    lines = csv.reader(
+        StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True
+    )
+    width, line = 0, 1
     try:
-        names = next(lines, None)
-        if not names:
-            raise SourceError(f"{path.name} is empty. Its first line must name the columns.")
-        rows = []
-        for row in lines:
-            if row and len(row) != len(names):
-                what = f"{len(row)} values for {len(names)} columns"
-                raise SourceError(f"{path.name}, line {lines.line_num}: {what}.")
-            if row or len(names) == 1:
-                rows.append(row or [""])
-    except csv.Error:
-        place = f"{path.name}, line {_open_quote_line(text, delimiter)}"
-        raise SourceError(
-            f"{place}: a quote opens a cell and is not closed at the end of the cell. "
-            'Close it, or write a quote inside a cell twice: "a 15"" screen".'
-        ) from None
-    texts = [[row[i] for row in rows] for i in range(len(names))]
-    columns = [_csv_column(column, decimal_comma) for column in texts]
-    values = list(zip(*[column for _, column in columns]))
-    names = _column_names(names)
-    notes = [
-        f"{path.name}, column {name}: values such as {next(filter(None, column))!r} have a decimal comma "
-        "and stay text. To read them as numbers, ask for it (on the command line --decimal-comma)."
-        for name, column in zip(names, texts)
-        if not decimal_comma and _has_decimal_commas(column)
-    ]
-    return _ImportedTable(path.stem, names, [t for t, _ in columns], values, notes=notes)
-
-# %% ../../nbs/sources/03_tables.ipynb #3d54a8e0
-@contextmanager
-def _read_as(path: Path, what: str, *errors: type[Exception]) -> Iterator[None]:
-    "What a library for files says of one that it can't read, as a `SourceError`."
-    try:
-        yield
-    except errors as e:
-        why = str(e).splitlines()[0] if str(e) else type(e).__name__
-        raise SourceError(f"{path.name} can't be read as {what}: {why}.") from None
-
-# %% ../../nbs/sources/03_tables.ipynb #2189ecaf
-def _read_parquet_table(path: Path) -> _ImportedTable:
-    "The table of a Parquet file; raises `SourceError`."
-    with needs_extra("data"):
-        import pyarrow
-        import pyarrow.parquet
-    with _read_as(path, "Parquet", pyarrow.ArrowException, OSError, ValueError):
-        table = pyarrow.parquet.ParquetFile(path).read()
-        columns = [column.to_pylist() for column in table.columns]
-    return _typed_table(path.stem, table.column_names, zip(*columns))
-
-# %% ../../nbs/sources/03_tables.ipynb #6cdeb99a
-def _days(column: Sequence[Any]) -> Sequence[Any]:
-    "A column without the time of day where that is midnight throughout."
-    times = [value for value in column if isinstance(value, datetime)]
-    if not times or any(value.time() != time(0) for value in times):
-        return column
-    return [value.date() if isinstance(value, datetime) else value for value in column]
+        for row in filter(None, lines):
+            width = width or len(row)
+            if len(row) != width:
+                raise ValueError(f"line {line}: {len(row)} values for {width} columns.")
+            yield row
+            line = lines.line_num + 1
+    except csv.Error as e:
+        todo = 'Close a quote that opens a cell, or write one inside a cell twice: "a 15"" screen".'
+        raise ValueError(f"line {line}: {e}. {todo}") from None
 
 # %% ../../nbs/sources/03_tables.ipynb #cdd0a88a
-def _read_excel_tables(path: Path) -> list[_ImportedTable]:
-    "A table of each sheet of an Excel file that has a line of names; raises `SourceError`."
+def _sheets(path: Path, tell: _Tell) -> Iterator[tuple[str, list[tuple]]]:
+    "The sheets of an Excel file that hold something, and their rows."
     with needs_extra("data"):
-        import openpyxl
-    errors = OSError, ValueError, KeyError, TypeError, BadZipFile
-    with _read_as(path, "an Excel file", *errors):
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        for sheet in book.worksheets:
-            sheet.reset_dimensions()  # some writers declare a sheet as smaller than it is
-        sheets = {sheet.title: [*sheet.iter_rows(values_only=True)] for sheet in book.worksheets}
-        book.close()
-    found = []
-    for title, lines in sheets.items():
-        rows = [row for row in lines if any(value is not None for value in row)]
-        if not rows:
-            continue
-        width = max(i for i, name in enumerate([*rows[0], ""]) if name is not None) or 1
-        names = ["" if name is None else str(name) for name in rows[0][:width]]
-        full = [(*row[:width], *[None] * (width - len(row))) for row in rows[1:]]
-        found.append(_typed_table(title, names, zip(*map(_days, zip(*full)))))
-    return found
+        from openpyxl import load_workbook
+    from pandas import DataFrame
 
-# %% ../../nbs/sources/03_tables.ipynb #4d283af1
-_CONSTRAINTS = """SELECT table_name, constraint_type, constraint_column_names, referenced_table, referenced_column_names
-FROM duckdb_constraints() WHERE schema_name = 'main' AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY')"""
+    written = load_workbook(path)
+    for sheet in load_workbook(path, data_only=True).worksheets:
+        rows = [*sheet.values]
+        lost = DataFrame(rows).isna() & DataFrame(written[sheet.title].values).notna()
+        for place in lost.columns[lost.any()]:
+            tell(
+                f"column {rows[0][place]}: {lost[place].sum()} formulas have no kept value and are NULL. "
+                "If they should have one, save the file in Excel or LibreOffice."
+            )
+        if kept := [row for row in rows if {*row} != {None}]:
+            yield sheet.title, kept
 
-# %% ../../nbs/sources/03_tables.ipynb #00a8639c
-def _key_text(kind: str, columns: list[str], parent: str, targets: list[str]) -> str:
-    "A key as CREATE TABLE writes it."
-    own = ", ".join(map(quote_identifier, columns))
-    if kind == "PRIMARY KEY":
-        return f"PRIMARY KEY ({own})"
-    other = ", ".join(map(quote_identifier, targets))
-    return f"FOREIGN KEY ({own}) REFERENCES {quote_identifier(parent)} ({other})"
-
-# %% ../../nbs/sources/03_tables.ipynb #bcdc84c7
-def _read_duckdb_tables(path: Path) -> list[_ImportedTable]:
-    "The tables of the schema `main` of a DuckDB file, with their keys; raises `SourceError`."
+# %% ../../nbs/sources/03_tables.ipynb #2189ecaf
+def _parquet_table(path: Path) -> Any:
+    "The table of a Parquet file as a DataFrame; texts stay texts."
     with needs_extra("data"):
-        import duckdb
-    listed = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main' ORDER BY table_oid"
-    keys, found = dict[str, list[str]](), []
-    with (
-        _read_as(path, "a DuckDB database", duckdb.Error),
-        duckdb.connect(str(path), read_only=True) as con,
-    ):
-        for table, *key in con.execute(_CONSTRAINTS).fetchall():
-            keys.setdefault(table, []).append(_key_text(*key))
-        for (name,) in con.execute(listed).fetchall():
-            result = con.execute(f"SELECT * FROM {quote_identifier(name)}")
-            columns = [column[0] for column in result.description]
-            table = _typed_table(name, columns, result.fetchall())
-            found.append(table._replace(keys=sorted(keys.get(name, []), reverse=True)))
-    return found
+        from pyarrow.parquet import ParquetFile
+    from pandas import DataFrame, Series
+    from pandas.api.types import infer_dtype
+
+    table, found = ParquetFile(path).read(), {}
+    for name, cells in zip(table.column_names, table.columns):
+        column = Series(cells.to_pylist(), dtype=object)
+        kept = infer_dtype(column) in (
+            "string",
+            "bytes",
+            "mixed",
+        )  # mixed: lists, which are refused
+        found[name] = column if kept else _typed(column)
+    return DataFrame(found)
 
 # %% ../../nbs/sources/03_tables.ipynb #7a9df33b
 _ADVICE = meanings("""
@@ -309,103 +158,75 @@ _ADVICE = meanings("""
 .sql: A dump runs on its own server only: restore it there and export the tables as CSV or Parquet.
 .dump: Restore it on its own server and export the tables as CSV or Parquet.
 .xls: Save it as .xlsx, or each sheet as CSV.
+.duckdb: In DuckDB, COPY ship TO 'ship.parquet' writes a table to a file that can be imported.
 .sqlite: It is SQLite already: put it into the folder beside questions.jsonl.
 .db: If it is SQLite, put it into the folder beside questions.jsonl.
 """)
 
 # %% ../../nbs/sources/03_tables.ipynb #caf46362
+_Tables = list[tuple[str, Any]]  # names and DataFrames
+
+
 def _read_tables(
     path: Path,
-    decimal_comma: bool = False,  # of numbers in CSV files
-) -> list[_ImportedTable]:
+    tell: _Tell = lambda note: None,
+    top: int | None = None,  # rows of a CSV file that are read, the names among them
+) -> _Tables:
     "The tables of a file, by its ending; raises `SourceError` that says what to do."
-    if not path.is_file():
-        raise SourceError(f"There is no file {str(path)!r}.")
-    match path.suffix.lower():
-        case ".csv" | ".tsv" | ".tab" | ".txt":
-            return [_read_csv_table(path, decimal_comma)]
-        case ".xlsx" | ".xlsm":
-            return _read_excel_tables(path)
-        case ".parquet" | ".pq":
-            return [_read_parquet_table(path)]
-        case ".duckdb" | ".ddb":
-            return _read_duckdb_tables(path)
-        case ending:
-            usual = "CSV, TSV, Excel, Parquet and DuckDB files can be imported."
-            raise SourceError(f"{path.name} can't be imported. {_ADVICE.get(ending, usual)}")
+
+    def note(text: str) -> None:
+        tell(f"{path.name}, {text}")
+
+    try:
+        match path.suffix.lower():
+            case ".csv" | ".tsv" | ".tab" | ".txt":
+                return [(path.stem, _table_of(islice(_csv_rows(path, note), top), note))]
+            case ".xlsx" | ".xlsm":
+                return [(title, _table_of(rows, note)) for title, rows in _sheets(path, note)]
+            case ".parquet" | ".pq":
+                return [(path.stem, _parquet_table(path))]
+            case ending:
+                usual = "CSV, TSV, Excel and Parquet files can be imported."
+                raise ValueError(_ADVICE.get(ending, usual))
+    except Exception as e:
+        raise SourceError(f"{path.name} can't be imported: {e}") from None
 
 # %% ../../nbs/sources/03_tables.ipynb #2d5c0d0d
-def _stems(table: str) -> set[str]:
-    "A table's name in lower case, as it is and without the ending of a plural."
-    name = table.lower().replace(" ", "_")
-    forms = {name, name.removesuffix("s"), name.removesuffix("es")}
-    return forms | ({name[:-3] + "y"} if name.endswith("ies") else set())
-
-# %% ../../nbs/sources/03_tables.ipynb #40b7051c
-_KEY_WORDS = ("id", "code", "key", "no", "nr", "number", "uuid")
+_KEY = re.compile("(.*?)[_ ]?(id|code|key|no|nr|number|uuid)", re.IGNORECASE)
 
 
-def _likely_key(
-    table: _ImportedTable,
-    others: Iterable[str] = (),  # names of other tables, whose keys it may hold
-) -> str:
-    "The column that identifies the rows of a table, by name and values; empty if there is none."
-    named = {
-        f"{stem}{gap}{word}"
-        for stem in _stems(table.name)
-        for gap in ("", "_")
-        for word in _KEY_WORDS
-    }
-    fits = []
-    for i, (column, kind) in enumerate(zip(table.columns, table.types)):
-        plain = column.lower().replace(" ", "_")
-        is_named = plain in _KEY_WORDS or plain in named
-        thing, _, word = plain.rpartition("_")
-        ends = i == 0 and word in _KEY_WORDS and not any(thing in _stems(other) for other in others)
-        values = [row[i] for row in table.rows]
-        is_unique = bool(values) and None not in values and len(set(values)) == len(values)
-        if kind in ("INTEGER", "TEXT") and (is_named or ends) and is_unique:
-            fits.append((not is_named, i, column))
-    return min(fits)[2] if fits else ""
-
-# %% ../../nbs/sources/03_tables.ipynb #b0020840
-def _refers(column: str, table: str, key: str) -> bool:
-    "Whether the name of a column says that it holds a key of a table."
-    plain, key = column.lower().replace(" ", "_"), key.lower().replace(" ", "_")
-    if plain == key and key not in _KEY_WORDS:
-        return True
-    names = {f"{stem}{gap}{key}" for stem in _stems(table) for gap in ("", "_")}
-    return plain in names or any(plain.endswith(f"_{name}") for name in names)
+def _stem(name: str) -> str:
+    "A name without the ending of a plural: `ship` of ships, `cit` of city and cities."
+    return name.lower().rstrip("iesy")
 
 # %% ../../nbs/sources/03_tables.ipynb #5d9a716c
-class _InferredKey(NamedTuple):
-    "A key or a reference that was not declared."
-
-    table: str
-    constraint: str  # as CREATE TABLE writes it
-    sentence: str
+_Keys = dict[tuple[str, str], tuple[str, str]]  # by table and column: declaration and sentence
 
 
-def _infer_keys(tables: Sequence[_ImportedTable]) -> list[_InferredKey]:
-    "What names and values suggest for tables without keys of their own."
-    found, keys = [], {}
-    for table in tables:
-        others = [other.name for other in tables if other is not table]
-        if key := "" if table.keys else _likely_key(table, others):
-            place = table.columns.index(key)
-            keys[table.name] = key, table.types[place], {row[place] for row in table.rows}
-            text = _key_text("PRIMARY KEY", [key], "", [])
-            found.append(_InferredKey(table.name, text, f"{table.name}.{key} is the key"))
-    for table in (table for table in tables if not table.keys):
-        for i, (column, kind) in enumerate(zip(table.columns, table.types)):
-            values = {row[i] for row in table.rows} - {None}
-            for other, (key, key_kind, known) in keys.items():
-                fits = other != table.name and kind == key_kind and values and values <= known
-                if fits and _refers(column, other, key):
-                    text = _key_text("FOREIGN KEY", [column], other, [key])
-                    sentence = f"{table.name}.{column} refers to {other}.{key}"
-                    found.append(_InferredKey(table.name, text, sentence))
-                    break
+def _infer_keys(tables: _Tables) -> _Keys:
+    "The keys and references that names and values suggest."
+    found: _Keys = {}
+    keys = dict[str, tuple[str, str, set]]()
+    named = [
+        (table, column, _stem(match[1]), cells)
+        for table, frame in tables
+        for column, cells in frame.items()
+        if (match := _KEY.fullmatch(column))
+    ]
+    for table, column, thing, cells in named:
+        is_own = table not in keys and thing in ("", _stem(table))
+        if is_own and 0 < len(cells) == cells.nunique():
+            kind = "INTEGER" if cells.map(type).eq(int).all() else "TEXT"
+            keys[table] = column, kind, {*cells}
+            found[table, column] = f"{kind} PRIMARY KEY", f"{table}.{column} is the key"
+    for table, column, thing, cells in named:
+        for other, (key, kind, known) in keys.items():
+            is_named = thing.endswith(_stem(other)) and table != other
+            if is_named and known >= {*cells.dropna()} > set():
+                text = f"{kind} REFERENCES {quote_identifier(other)} ({quote_identifier(key)})"
+                found.setdefault(
+                    (table, column), (text, f"{table}.{column} refers to {other}.{key}")
+                )
     return found
 
 # %% ../../nbs/sources/03_tables.ipynb #ccb467c7
@@ -413,40 +234,37 @@ def import_files(
     files: Iterable[str | Path],
     out: str | Path,  # folder, made if it isn't there
     name: str | None = None,  # of the database; that of the folder if None
-    decimal_comma: bool = False,  # of numbers in CSV files, as in 12,34
     confirm: Callable[[list[str]], bool] | None = None,  # takes keys that seem to be there
-    tell: Callable[[str], Any] = lambda note: None,  # takes what a person should know
+    tell: _Tell = lambda note: None,  # takes what a person should know
 ) -> Path:  # of the database
     "Write the tables of some files into one SQLite database in a folder; raises `SourceError`."
-    paths = [Path(file).expanduser() for file in files]
-    tables = [table for path in paths for table in _read_tables(path, decimal_comma)]
-    if not tables:
-        raise SourceError("There are no tables in these files.")
-    counts = Counter(table.name.lower() for table in tables)
-    if twice := [table.name for table in tables if counts[table.name.lower()] > 1]:
-        raise SourceError(f"Two tables would be called {min(twice)}. Rename one of the files.")
-    if wide := [table.name for table in tables if len(table.columns) > 2000]:
-        raise SourceError(f"{wide[0]} has more than 2000 columns, which SQLite can't hold.")
     folder = Path(out).expanduser()
     target = folder / f"{name or folder.resolve().name}.sqlite"
     if target.exists():
         raise SourceError(f"{target.name} is there already. Choose another --name or folder.")
-    for table in tables:
-        for note in table.notes:
-            tell(note)
-    inferred = _infer_keys(tables) if confirm else []
-    if inferred and confirm and confirm([key.sentence for key in inferred]):
-        for i, table in enumerate(tables):
-            own = [key.constraint for key in inferred if key.table == table.name]
-            tables[i] = table._replace(keys=[*table.keys, *own])
+    tables = [table for file in files for table in _read_tables(Path(file).expanduser(), tell)]
+    empty = [table for table, frame in tables if frame.columns.empty]
+    if empty or not tables:
+        what = ", ".join(empty) or "Each sheet"
+        raise SourceError(f"{what} is empty. Its first line must name the columns.")
+    keys = _infer_keys(tables)
+    if not (keys and confirm and confirm([sentence for _, sentence in keys.values()])):
+        keys = {}
     folder.mkdir(parents=True, exist_ok=True)
-    schema = ";\n".join([table.schema for table in tables])
-    return build_database(target, schema, {table.name: table.rows for table in tables})
+    try:
+        with TemporaryDirectory(dir=folder) as part:
+            with closing(sqlite3.connect(f"{part}/new")) as con:
+                for table, frame in tables:
+                    own = {c: text for (owner, c), (text, _) in keys.items() if owner == table}
+                    frame.to_sql(table, con, index=False, dtype=own)
+            return Path(part, "new").rename(target)
+    except Exception as e:
+        raise SourceError(f"These tables don't fit into SQLite: {e.__cause__ or e}.") from None
 
 # %% ../../nbs/sources/03_tables.ipynb #e8e6e37f
-def _field_names(columns: Iterable[str]) -> list[str]:
+def _field_names(table: Any) -> list[str]:
     "Names of columns as names of fields: in lower case, without blanks."
-    return [str(name).strip().lower().replace(" ", "_") for name in columns]
+    return [name.lower().replace(" ", "_") for name in table]
 
 
 def _table_records(
@@ -454,22 +272,16 @@ def _table_records(
 ) -> list[Fields]:  # of each line, by names of fields; empty cells are left out
     "The lines of the tables of a file; raises `SourceError`."
     found = []
-    for table in _read_tables(path):
-        names = _field_names(table.columns)
-        found += [{k: v for k, v in zip(names, row) if v is not None} for row in table.rows]
-    for record in found:
-        if isinstance(record.get("answer"), str):  # each answer may be of another type
-            [record["answer"]] = _csv_column([record["answer"]])[1]
+    for _, table in _read_tables(path):
+        table.columns = _field_names(table)
+        for _, row in table.iterrows():
+            found.append(row.dropna().to_dict())
+            found[-1] |= _typed(row[row.index == "answer"].dropna())  # of a type of its own
     return found
 
 # %% ../../nbs/sources/03_tables.ipynb #8809061a
 def _table_names(
     path: Path,  # CSV, TSV or Excel
 ) -> list[str]:
-    "The names of fields that the first line of a file gives, without reading the rest of a CSV file."
-    if path.suffix.lower() in (".xlsx", ".xlsm"):
-        return [name for table in _read_tables(path) for name in _field_names(table.columns)]
-    with path.open("rb") as file:
-        first = file.readline(1 << 16)
-    text = first.decode("utf-8-sig", errors="replace")
-    return _field_names(next(csv.reader([text], delimiter=_delimiter(path, text)), []))
+    "The names of fields that the first line of a file gives; the other lines of a CSV file are not looked at."
+    return [name for _, table in _read_tables(path, top=1) for name in _field_names(table)]

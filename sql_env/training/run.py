@@ -6,8 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/training/run.html.md"""
 
 # %% auto #0
 __all__ = ['METRIC_CURVES', 'ERROR_METRIC', 'RECIPES', 'EVAL_SUITES', 'is_main_process', 'Run', 'read_metrics', 'plot_metrics',
-           'save_model', 'train', 'suite_questions', 'evaluate_checkpoint', 'plan_evals', 'run_evals', 'start_row',
-           'model_card', 'write_card', 'push_to_hub']
+           'save_model', 'whole_checkpoints', 'train', 'suite_questions', 'evaluate_checkpoint', 'plan_evals',
+           'run_evals', 'start_row', 'model_card', 'write_card', 'push_to_hub']
 
 # %% ../../nbs/training/05_run.ipynb #94bbacbf
 import json
@@ -457,6 +457,12 @@ def _memory_advice(error: Exception, method: str) -> str:
         "The run continues at its last checkpoint."
     )
 
+# %% ../../nbs/training/05_run.ipynb #b0c0f102
+def whole_checkpoints(folder: Path) -> list[Path]:
+    "The checkpoints of a stage by step, without one whose writing was stopped: the trainer's state is written last."
+    whole = [path.parent for path in folder.glob("checkpoint-*/trainer_state.json")]
+    return sorted(whole, key=lambda path: int(path.name.partition("-")[2]))
+
 # %% ../../nbs/training/05_run.ipynb #t7ee7ra1
 def _run_stage(run: Run, stage: Stage) -> Path:
     "Train one stage, or go on with it; returns the folder of its model."
@@ -474,7 +480,8 @@ def _run_stage(run: Run, stage: Stage) -> Path:
     writer.clock = getattr(trainer, "clock", None)
     _remove_progress_output(trainer)
     try:
-        trainer.train(resume_from_checkpoint=any(checkpoints.glob("checkpoint-*")) or None)
+        kept = whole_checkpoints(checkpoints)
+        trainer.train(resume_from_checkpoint=str(kept[-1]) if kept else None)
     except Exception as e:
         if advice := _memory_advice(e, stage.method):
             raise RuntimeError(advice) from e

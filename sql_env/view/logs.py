@@ -17,6 +17,7 @@ from ..evaluation.logs import SPLIT, _check_format, parse_line, run_difference, 
 from ..evaluation.results import EvaluationResult
 from ..evaluation.rows import EpisodeResult, Trajectory, reprice
 from ..plugins import Fields
+from ..sources.files import _is_hidden
 
 # %% ../../nbs/view/05_logs.ipynb #ea61e1e4
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ class RunReader:
         self._failed: dict[Path, str] = {}  # why a file can't be read
         self._again: dict[
             Path, Path
-        ] = {}  # logs judged again: what they were made of, in the same folder
+        ] = {}  # logs judged again, and the logs beside them that they judge
 
     def update(self) -> bool:
         "Take in new logs, those of a folder by name, and what was written since; whether anything changed."
@@ -184,6 +185,7 @@ class RunReader:
         for path in self.paths:
             if path.is_dir():
                 found = sorted(p for ext in ("*.jsonl", "*.eval") for p in path.rglob(ext))
+                found = [p for p in found if not _is_hidden(p, path)]
                 behind = {p: log for p in found if (log := _log_behind(p)) and log in found}
                 self._again |= {p: log for p, log in behind.items() if p not in self.paths}
                 files += [p for p in found if p not in self._again]
