@@ -64,7 +64,7 @@ def _start_options(arguments: Fields) -> Fields:
         if name not in _OPTIONS:
             raise ToolError(f"start has no argument {name[:40]!r}; it takes {', '.join(_OPTIONS)}.")
         wanted = dict(string=str, integer=int)[_OPTIONS[name][0]]
-        if type(value) is not wanted or len(str(value)) > 255:
+        if type(value) is not wanted or (isinstance(value, str) and len(value) > 255):
             raise ToolError(
                 f"{name} must be {'text of at most 255 characters' if wanted is str else 'a whole number'}."
             )
