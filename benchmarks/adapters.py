@@ -141,20 +141,18 @@ def trl(questions: QuestionSet) -> Player:
     return play
 
 
-@adapter("MCP, in memory", "server.mcp_tools", packages=("mcp",))
+@adapter("MCP, in memory", "server.mcp_tools", packages=("fastmcp",))
 def mcp(questions: QuestionSet) -> Player:
     "A connection for each episode, with the reference client and its server in this process."
     import asyncio
 
     from mcp.shared.memory import create_connected_server_and_client_session as connect
 
-    from sql_env.server.mcp_tools import Player as Client
+    from sql_env.server.environment import SQLEnvironment
     from sql_env.server.mcp_tools import Players, make_mcp_server
-    from sql_env.server.settings import Seats
 
-    ended: list = []
-    env, runner = EpisodeEnv(questions), asyncio.Runner()
-    server = make_mcp_server(Players(lambda: Client(Session(env), on_end=ended.append), Seats(1)))
+    env, runner = SQLEnvironment(questions), asyncio.Runner()
+    server = make_mcp_server(Players(lambda: env), env.episode_env.actions)._mcp_server
 
     async def play_all(question_id: str, actions: Actions) -> None:
         async with connect(server) as client:
@@ -165,7 +163,7 @@ def mcp(questions: QuestionSet) -> Player:
 
     def play(question_id: str, actions: Actions) -> bool:
         runner.run(play_all(question_id, actions))
-        return ended.pop().correct
+        return env.episode.correct
 
     return play
 

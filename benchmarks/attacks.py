@@ -21,13 +21,11 @@ from pathlib import Path
 
 import apsw
 
-from sql_env.database.database import Database, NotBrief
-
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "tests"), str(HERE)]
 
 from attack_process import Child  # noqa: E402
-from attacks import ATTACKS, FILES_TO_OPEN, HONEST, write_home  # noqa: E402
+from attacks import ATTACKS, FILES_TO_OPEN, write_home  # noqa: E402
 from server import Server, Session, ms, quantile  # noqa: E402, benchmarks/server.py
 
 
@@ -44,16 +42,6 @@ def measure_attacks(home: Path, folder: Path) -> dict[str, tuple[float, float]]:
         costs[f"file {name}"] = answer["seconds"], answer["megabytes"]
     child.close()
     return costs
-
-
-def fast_attempt(home: Path, sql: str) -> float:
-    "Seconds of an attempt to be brief."
-    with Database(home) as db:
-        db.query(HONEST)
-        start = time.thread_time()
-        with suppress(NotBrief):
-            db.brief.query(sql)
-        return time.thread_time() - start
 
 
 def worst(costs: dict[str, float], digits: int) -> dict[str, float]:
@@ -278,14 +266,10 @@ def measure_cost() -> dict:
     with tempfile.TemporaryDirectory() as home_folder, tempfile.TemporaryDirectory() as folder:
         home = write_home(Path(home_folder))
         costs = measure_attacks(home, Path(folder))
-        fast = {}
-        for name, sql, _ in ATTACKS:
-            fast[name] = 1000 * min(fast_attempt(home, sql) for _ in range(3))
     return dict(
         attacks=len(costs),
         seconds=worst({name: cost[0] for name, cost in costs.items()}, 2),
         megabytes=worst({name: cost[1] for name, cost in costs.items()}, 0),
-        fast_path_milliseconds=worst(fast, 2),
     )
 
 

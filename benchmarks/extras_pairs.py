@@ -27,7 +27,6 @@ pandas.DataFrame(dict(a=[1])).to_parquet("a.parquet")
 from sql_env.sources.tables import import_files
 assert import_files(["a.parquet"], "a.sqlite")""",
     inspect="from sql_env.integrations.inspect_ai import bundled_task; assert bundled_task(split='test').dataset",
-    mcp="from sql_env.server.mcp_tools import make_mcp_server",
     openai="from openai import OpenAI",
     prove="""
 from sql_env.proofs import prove
@@ -37,8 +36,8 @@ con = apsw.Connection(":memory:"); con.execute("CREATE TABLE t (a)")
 assert prove("SELECT a FROM t WHERE a > 1", "SELECT a FROM t WHERE 1 < a", read_facts(con)).outcome == "proved" """,
     server="""
 from sql_env.server.environment import SQLEnvironment
-from sql_env.server.harness import session_factory
-assert session_factory(questions).create(seed=0).list_tools()""",
+from sql_env.server.mcp_tools import Players
+assert SQLEnvironment(questions).reset(seed=0).question""",
     skyrl="from sql_env.integrations.skyrl import register_skyrl; register_skyrl(questions)",
     train="""
 from trl import GRPOTrainer

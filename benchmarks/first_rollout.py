@@ -51,15 +51,6 @@ trainer = eval(line)
 trainer.train()
 reward = len({e.episode.question.question_id for e in trainer.environments})
 """,
-    OpenEnv="""
-from openenv.core.harness import MCPHarnessAdapter, ModelStepResult
-from openenv.core.llm_client import LLMResponse, ToolCall
-from sql_env.server.harness import session_factory
-calls = iter([("query", dict(sql=gold.gold_sql)), ("answer", dict(value="@last"))])
-session = eval(line).create(gold.question_id)
-say = lambda messages, tools, sampling: ModelStepResult(LLMResponse("", [ToolCall("1", *next(calls))]))
-reward = session.verify(MCPHarnessAdapter().run_white_box(say, session).messages).env_reward
-""",
     Harbor="""
 words = line.replace("-n 200", "-n 4")
 if True:"""

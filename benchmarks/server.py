@@ -2,7 +2,7 @@
 
 python benchmarks/server.py                 all figures, about a quarter of an hour, into benchmarks/server.json
 python benchmarks/server.py --only latency  one of: latency, load, memory, hostile_memory, growth, hostile, equal,
-                                            streams
+                                            beside
 python benchmarks/server.py --quick         smaller numbers, for tests; writes nothing
 """
 
@@ -171,13 +171,13 @@ def wire(obs):
     )
 
 
-def plans(n, seed=0):
+def plans(n, seed=0, **rules):
     "Episodes to play: what reset gets, the actions, and what each call must return, computed in this process."
     from sql_env.grading.answers import format_rows
     from sql_env.play.episode import EpisodeEnv
     from sql_env.sources.loading import load
 
-    env, rng, out = EpisodeEnv(load("bundled")), random.Random(seed), []
+    env, rng, out = EpisodeEnv(load("bundled"), **rules), random.Random(seed), []
     for i in range(n):
         q = rng.choice(env.questions)
         table = rng.choice(q.tables_involved)
@@ -203,11 +203,12 @@ def plans(n, seed=0):
     return out
 
 
-async def play(session, plan, faults):
-    "Play one episode and compare every observation and the verdict with the same episode in process."
+async def play(session, plan, faults, pause=0.0):
+    "Play one episode, with seconds between calls, and compare all that it gives with the same episode in process."
     reset, actions, expected, correct = plan
     answers = [await session.call("reset", **reset)]
     for kind, argument in actions:
+        await asyncio.sleep(pause)
         answers.append(await session.call("step", action_type=kind, argument=argument))
     for answer, (obs, reward, done) in zip(answers, expected):
         d = answer["data"]
@@ -660,23 +661,76 @@ async def equal(n=1000, hostile=4, seed=0):
     return dict(statements=n, hostile_sessions=hostile, same=same, alone=dict(kinds))
 
 
-async def streams(n=2000, seconds=30):
-    "Cores that streams of the page cost which clients hold and nobody reads."
-    ask = "GET /web/gradio_api/heartbeat/s{} HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with Server(ENABLE_WEB_INTERFACE="true") as server:
-        opened, held = [], 0
-        for i in range(n):
-            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-            writer.write(ask.format(i).encode())
-            held += b" 200 " in await reader.readline()
-            opened.append(writer)
-        await asyncio.sleep(2)
-        before = server.cpu()
-        await asyncio.sleep(seconds)
-        cores = (server.cpu() - before) / seconds
-        for writer in opened:
-            writer.transport.abort()
-    return dict(streams=n, held=held, cores=round(cores, 4))
+ENDLESS = "WITH RECURSIVE k(n) AS (SELECT {i} UNION ALL SELECT n + 1 FROM k) SELECT max(n) FROM k"
+CAREFUL = "SELECT count(*) FROM visit WHERE paid_on IS NULL AND {i} = {i}"  # of vet_clinic-02
+
+
+async def endless(url, sessions, seconds):
+    "Hostile sessions: four queries without an end, then a right answer, again and again."
+    answers, end = 0, time.monotonic() + seconds
+
+    async def attack(number):
+        nonlocal answers
+        session, i = await Session.open(url), number * 10**6
+        while time.monotonic() < end:
+            await session.call("reset", question_id="vet_clinic-02")
+            for sql in (ENDLESS, ENDLESS, ENDLESS, ENDLESS, CAREFUL):
+                i += 1
+                told = await session.call("step", action_type="QUERY", argument=sql.format(i=i))
+                answers += told["type"] == "observation"
+            await session.call("step", action_type="ANSWER", argument="@last")
+
+    print("begun", flush=True)
+    await asyncio.gather(*[attack(number) for number in range(sessions)])
+    print(answers, flush=True)
+
+
+async def beside(hostile=40, honest=16, seconds=60.0, pause=0.25):
+    """Latency of honest sessions on a server that judges robustly, beside hostile ones, a process of their own.
+    Each honest one plays known episodes and makes some four calls a second."""
+    work = plans(honest * 4, verify="robust")
+    faults, times, lost = dict(errors=0, different=0, wrong_verdicts=0), [], 0
+    with Server(SQL_ENV_VERIFY="robust") as server:
+        for plan in work:  # the verdicts of honest answers are made once
+            session = await Session.open(server.ws)
+            await play(session, plan, dict(faults))
+            await session.ws.close()
+        command = [sys.executable, __file__, "--endless", server.ws, str(hostile), str(seconds)]
+        child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+        await child.stdout.readline()
+        await asyncio.sleep(1)  # all of them are in a query
+
+        async def neighbour(i):
+            nonlocal lost
+            try:
+                session, j = await Session.open(server.ws), 0
+                while child.returncode is None:
+                    await play(session, work[i * 4 + j % 4], faults, pause * 2 * random.random())
+                    j += 1
+                times.extend(session.times)
+                await session.ws.close()
+            except Exception as e:
+                print("lost", type(e).__name__, e, file=sys.stderr)
+                lost += 1
+
+        async def ended():
+            said = await child.stdout.read()
+            await child.wait()
+            return int(said)
+
+        answers, *_ = await asyncio.gather(ended(), *[neighbour(i) for i in range(honest)])
+    return dict(
+        hostile=hostile,
+        honest=honest,
+        seconds=seconds,
+        calls=len(times),
+        hostile_answers=answers,
+        p50_ms=ms(statistics.median(times)),
+        p99_ms=ms(quantile(times, 0.99)),
+        max_ms=ms(max(times)),
+        lost=lost,
+        **faults,
+    )
 
 
 FIGURES = dict(
@@ -688,7 +742,7 @@ FIGURES = dict(
     growth=growth,
     hostile=hostile,
     equal=equal,
-    streams=streams,
+    beside=beside,
 )
 QUICK = dict(
     latency=dict(n=600),
@@ -698,7 +752,7 @@ QUICK = dict(
     growth=dict(episodes=800),
     hostile=dict(neighbours=31, seconds=3.0, rounds=1),
     equal=dict(n=60),
-    streams=dict(n=100, seconds=2),
+    beside=dict(honest=4, seconds=5.0, pause=0.05),
 )
 
 
@@ -714,9 +768,15 @@ if __name__ == "__main__":
     p.add_argument("--only", choices=FIGURES, action="append")
     p.add_argument("--quick", action="store_true")
     p.add_argument("--attack", nargs=2, help=argparse.SUPPRESS)  # an address, and seconds
+    p.add_argument(
+        "--endless", nargs=3, help=argparse.SUPPRESS
+    )  # an address, sessions, and seconds
     args = p.parse_args()
     if args.attack:
         sys.exit(asyncio.run(attack_all(args.attack[0], float(args.attack[1]))))
+    if args.endless:
+        url, sessions, seconds = args.endless
+        sys.exit(asyncio.run(endless(url, int(sessions), float(seconds))))
     found = {}
     for name in args.only or FIGURES:
         found |= run([name], args.quick)

@@ -75,14 +75,13 @@ def find(
 
 # %% ../nbs/01_plugins.ipynb #1b819394
 EXTRAS = meanings("""
-server: a server, or a client that plays on one
+server: a server, tools over MCP, or a client that plays on a server
 openai: a model behind an API
 train: training, or a model on this machine
 vllm: rollouts by vLLM in training
 inspect: the tasks of Inspect AI
 skyrl: the environment of SkyRL
 verifiers: the taskset of verifiers
-mcp: tools over MCP
 prove: proofs that two queries are equal
 data: Excel and Parquet files, or data sets of the Hugging Face Hub
 cluster: workers of Dask or Ray

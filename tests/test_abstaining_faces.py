@@ -16,8 +16,8 @@ from sql_env.integrations.trl import SQLEnvTRL, SQLEnvTRLRemote, rollout_metrics
 from sql_env.play import ACTIONS, tool_schemas
 from sql_env.server.app import Settings, _load_questions
 from sql_env.server.environment import SQLEnvironment
+from sql_env.server.limits import Seats
 from sql_env.server.page import Visits, _episode_html, _on_start, _Visit, build_page
-from sql_env.server.settings import Seats
 from sql_env.view.episode import EpisodeView, conversation, view_trajectory
 from sql_env.view.html import render_html
 from sql_env.view.page import episode_view_html

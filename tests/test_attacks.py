@@ -6,18 +6,17 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
-from contextlib import suppress
 from pathlib import Path
 
 import apsw
 import pytest
 from attack_process import Child
-from attacks import ATTACKS, COLUMNS, FILES_TO_OPEN, HONEST, KINDS_OF_STEPS, doubling, loop, write_home
+from attacks import ATTACKS, COLUMNS, FILES_TO_OPEN, KINDS_OF_STEPS, doubling, loop, write_home
 from tables import cases
 
 from sql_env.database.connection import _Budget
-from sql_env.database.database import Database, NotBrief
-from sql_env.database.guards import FAST_LIMITS, Limits, QueryError
+from sql_env.database.database import Database
+from sql_env.database.guards import Limits, QueryError
 from sql_env.paths import BUNDLED
 from sql_env.sources.loading import load
 
@@ -79,34 +78,6 @@ def test_statement(sql, kinds, home, child):
     assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
     assert answer["operations"] <= Limits().operations + 2 * _Budget.every
     assert answer["megabytes"] <= MEGABYTES
-
-
-LETTERS = [f"animal {chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(40)]
-CONTRIVED = [
-    ("many-joins", f"SELECT count(*) FROM {','.join(LETTERS)}"),
-    ("sum", f"SELECT {'+'.join(['abs(1)'] * 65)}"),
-    ("nested", f"SELECT {'(' * 200}1{')' * 200}"),
-    ("like", f"SELECT '{'a' * 80}' LIKE '{'%a' * 6}%b'"),
-    ("product", "SELECT max(a.wombat || b.wombat || c.wombat) FROM animal a, animal b, animal c"),
-]
-
-
-@pytest.mark.parametrize("sql", [pytest.param(sql, id=name) for name, sql, *_ in [*ATTACKS, *CONTRIVED]])
-def test_an_attempt_to_be_brief_is_short(sql, home):
-    """A server tries a statement where it answers everyone, so whatever is asked, the attempt is short.
-
-    It takes no more operations than `FAST_LIMITS` allow, and an honest query works after it. `benchmarks/attacks.py`
-    measures the time.
-    """
-    with Database(home[0]) as db:
-        db.query(HONEST)
-        con = db.pool.free[0]
-        con.budget.ticks = 0
-        with suppress(NotBrief):
-            result = db.brief.query(sql)
-            assert len(result.rows) * len(result.columns) <= FAST_LIMITS.cells
-        assert con.budget.ticks * _Budget.every <= FAST_LIMITS.operations + 2 * _Budget.every
-        assert list(map(list, db.query(HONEST).rows)) == HONEST_ROWS
 
 
 @pytest.mark.parametrize("build,expected", [pytest.param(*f[1:], id=f[0]) for f in FILES_TO_OPEN])

@@ -73,7 +73,6 @@ def test_a_session_shows_the_next_question_and_goes_on_after_a_pause(questions, 
         if move[0] == "ANSWER" and asked:
             assert said == f"The answer was submitted. You have 15 steps again. The next question: {asked[0]}"
             state = json.loads(json.dumps(session.state()))
-            assert all(q.gold_sql not in str(state["data"]) for q in talk.conversation)
             session = Session.resume(EpisodeEnv(questions), state)
             assert session.observation.question == asked[0]
     verdict = session.verdict()

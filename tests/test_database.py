@@ -17,8 +17,8 @@ from databases import COUNT, kind, outcome, work_database
 from tables import cases
 from test_values import VALUES
 
-from sql_env.database.database import Database, NotBrief, build_database
-from sql_env.database.guards import FAST_LIMITS, Limits, QueryError
+from sql_env.database.database import Database, build_database
+from sql_env.database.guards import Limits, QueryError
 
 
 @pytest.fixture(scope="module")
@@ -196,60 +196,3 @@ def test_a_relative_path_survives_a_change_of_folder_and_a_lost_file_is_a_bad_da
     with pytest.raises(QueryError) as e:
         lost.query("SELECT * FROM person")
     assert e.value.kind == "bad_database" and str(tmp_path) not in str(e.value)
-
-
-@pytest.fixture
-def warm(path, monkeypatch):
-    "A database with an open connection, without which nothing is brief; its statements end by what they do."
-    monkeypatch.setattr("sql_env.database.connection._Budget._look_at_clock", lambda self: None)
-    with Database(path) as db:
-        db.query("SELECT 1")
-        yield db
-
-
-def test_what_is_brief_gives_the_same(warm, db):
-    for sql in ("SELECT count(*) FROM person", "SELECT id, name FROM person WHERE id < 9 ORDER BY name"):
-        assert warm.brief.query(sql) == db.query(sql)
-    assert warm.brief.describe("JOB") == db.describe("job")
-    assert warm.brief.sample("person", 3, 7) == db.sample("person", 3, 7)
-    # a statement that was stopped is not tried again
-    sql = COUNT.format(10**6)
-    for tries in range(2):
-        with pytest.raises(NotBrief):
-            warm.brief.query(sql)
-        assert warm.pool.free[0].budget.ticks == (0 if tries else 201)
-
-
-TOO_LONG = COUNT.format(20) + "--" + "x" * FAST_LIMITS.sql
-
-
-@pytest.mark.parametrize("sql", [COUNT.format(10**6), TOO_LONG, *cases("database_not_brief")])
-def test_whatever_is_not_certain_to_be_short_is_not_brief(warm, db, sql):
-    for _ in range(2):
-        with pytest.raises(NotBrief):
-            warm.brief.query(sql)
-    assert outcome(warm, sql) == outcome(db, sql), "and nothing was changed"
-    assert warm.brief.query("SELECT count(*) FROM job").rows == [(200,)]
-
-
-def test_nothing_is_brief_in_a_closed_or_large_or_tightly_limited_database(path, monkeypatch):
-    "And a describe or sample that is not brief changes nothing."
-    with Database(path) as cold:
-        for call in (cold.brief.describe, cold.brief.sample):
-            with pytest.raises(NotBrief):  # no connection is open
-                call("person")
-        assert [t.rows for t in cold.infos] == [None, None]
-        assert kind(cold.brief.describe, "persn") == "unknown_table"
-        assert kind(cold.describe, "persn") == "unknown_table"
-    closed = Database(path)
-    closed.query("SELECT 1")
-    closed.close()
-    tight = Database(path, Limits(operations=30_000))
-    monkeypatch.setattr("sql_env.database.guards.LARGE_FILE_BYTES", 100)
-    large = Database(path)
-    for db in (tight, large):
-        assert db.query("SELECT 1").rows == [(1,)]
-    for db in (closed, tight, large):
-        with pytest.raises(NotBrief):
-            db.brief.query("SELECT 1")
-        db.close()

@@ -13,7 +13,7 @@ from tables import cases
 
 from sql_env import Episode, EpisodeEnv, Question, QuestionSet, RewardConfig
 from sql_env.database.database import Database, build_database
-from sql_env.database.workers import WorkerDiedError
+from sql_env.database.guards import EnvironmentFailedError
 from sql_env.grading.answers import MAX_RESULT_BYTES, Evidence
 from sql_env.play.board import _Board, _ResultOrigin
 
@@ -54,9 +54,9 @@ def test_a_worker_that_dies_while_an_origin_is_looked_for_is_told(db, monkeypatc
     board, sql = _Board(db), "SELECT count(*) FROM pet"
     board.evidence.add(db.query(sql), sql)
     assert list(board.result_origin().columns) == [0]
-    monkeypatch.setattr(Database, "emptied", Mock(side_effect=[ValueError(), WorkerDiedError("gone")]))
+    monkeypatch.setattr(Database, "emptied", Mock(side_effect=[ValueError(), EnvironmentFailedError("gone")]))
     assert board.result_origin() == _ResultOrigin()
-    with pytest.raises(WorkerDiedError):
+    with pytest.raises(EnvironmentFailedError):
         board.result_origin()
 
 

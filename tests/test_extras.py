@@ -9,8 +9,8 @@ import pytest
 
 from sql_env.plugins import EXTRAS, MissingExtraError, needs_extra
 
-ABSENT = """openenv openai fastapi uvicorn gradio fastmcp mcp websockets httpx torch transformers trl datasets
-    huggingface_hub nbdev inspect_ai skyrl_gym verifiers""".split()  # what the base install does not bring
+ABSENT = """openenv openai fastapi uvicorn gradio fastmcp mcp pydantic_settings websockets httpx torch transformers trl
+    datasets huggingface_hub nbdev inspect_ai skyrl_gym verifiers""".split()  # what the base install does not bring
 BLOCK = f"""
 import atexit, sys
 class Absent:
@@ -44,7 +44,7 @@ said = {}
 def tell(name, use):
     try: use(); said[name] = "no error"
     except ModuleNotFoundError as e: said[name] = str(e)
-for module in ("client", "server.environment", "models", "server.app", "server.page"):
+for module in ("client", "server.environment", "models", "server.app", "server.page", "server.mcp_tools"):
     tell(module, lambda: importlib.import_module("sql_env." + module))
 for name in ("SQLEnv", "SQLAction", "SessionLostError", "list_questions"):
     tell(name, lambda: getattr(sql_env, name))
@@ -53,7 +53,6 @@ tell("openai", lambda: Endpoint("m", "http://localhost:1/v1").client)
 tell("inspect", lambda: importlib.import_module("sql_env.integrations.inspect_ai"))
 for name in ("skyrl", "verifiers"):
     tell(name, lambda: importlib.import_module("sql_env.integrations." + name))
-tell("mcp", lambda: importlib.import_module("sql_env.server.mcp_tools"))
 tell("train", lambda: LocalModel("m").load())
 for command in (["serve"], ["mcp"], ["train", "nano"]):
     sys.argv, err = ["sql_env", *command], io.StringIO()
@@ -72,21 +71,20 @@ def test_every_way_to_what_is_missing_says_what_to_install():
     for extra, package in packages.items():
         told = f'{package} is not installed. For {EXTRAS[extra]}: pip install "sql_env[{extra}]"'
         assert said.pop(extra) == told
-    for_mcp = 'is not installed. For tools over MCP: pip install "sql_env[mcp]"'
-    assert for_mcp in said.pop("mcp") and for_mcp in said.pop("command mcp")
     openai, train, exits = said.pop("openai"), said.pop("train"), said.pop("command train nano")
     assert openai == ('openai is not installed. For a model behind an API: pip install "sql_env[openai]"')
     assert 'pip install "sql_env[train]"' in train
     assert exits.startswith("2 sql_env: ") and 'pip install "sql_env[train]"' in exits
-    assert said.pop("command serve").startswith("2 sql_env: openenv is not installed. ")
+    for command in ("serve", "mcp"):
+        assert SERVER in said.pop(f"command {command}")
     sentence = f"openenv is not installed. For {EXTRAS['server']}: {SERVER}"
     assert said and set(said.values()) == {sentence}, said
 
 
 NEEDS_OPENENV = {"client", "models"}
-NEEDS_OPENENV |= {f"server.{name}" for name in ("app", "environment", "harness", "limits", "page")}
+NEEDS_OPENENV |= {f"server.{name}" for name in ("app", "environment", "mcp_tools", "page", "settings")}
 NEEDS_MORE = {f"integrations.{name}" for name in ("inspect_ai", "skyrl", "verifiers")}
-NEEDS_MORE |= {"server.mcp_tools", "nano.training"}
+NEEDS_MORE |= {"nano.training"}
 IMPORT_ALL = """
 import importlib, pkgutil, sql_env
 for found in pkgutil.walk_packages(sql_env.__path__, "sql_env."):

@@ -115,7 +115,7 @@ def test_mcp(alone):
     asked = [dict(id=1, method="initialize", params=hello), dict(method="notifications/initialized")]
     asked.append(dict(id=2, method="tools/list"))
     lines = "".join(json.dumps(dict(jsonrpc="2.0", **message)) + "\n" for message in asked)
-    command, options = prepared(alone("mcp"), "sql_env", "mcp", "--split", "test")
+    command, options = prepared(alone("server"), "sql_env", "mcp", "--split", "test")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options) as server:
         server.stdin.write(lines)
         server.stdin.flush()  # and left open: at its end mcp drops what it has not answered

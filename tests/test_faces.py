@@ -1,6 +1,5 @@
 "One table: each kind of question, played rightly and wrongly by each way in, is judged and paid as a plain episode is."
 
-import asyncio
 import importlib.util
 import json
 from typing import NamedTuple
@@ -12,7 +11,7 @@ from sql_env.integrations.trl import SQLEnvTRL
 from sql_env.models import SQLAction
 from sql_env.play.acts import ACTS, allowed_actions
 from sql_env.server.environment import SQLEnvironment
-from sql_env.server.mcp_tools import EnvironmentTools, Player
+from sql_env.server.mcp_tools import Players
 from sql_env.server.page import _Visit
 from sql_env.worlds import ConversationWorld, FollowUpWorld, World, world_set
 
@@ -111,23 +110,12 @@ def trl(questions, q, moves) -> Judged:
 
 def mcp(questions, q, moves) -> Judged:
     "The tools of a player; the verdict is what its last result says."
-    player = Player(Session(EpisodeEnv(questions, actions=VERBS)), reveal="verdict")
-    player.call("start", dict(question_id=q.question_id))
+    players = Players(lambda: SQLEnvironment(questions, actions=VERBS))
+    players.call(mcp, "start", dict(question_id=q.question_id))
     for move in moves:
-        player.call(*tool(*move))
-    return Judged(player.session.verdict(robust=False).correct, player.session.reward)
-
-
-def mcp_of_openenv(questions, q, moves) -> Judged:
-    async def play():
-        env = SQLEnvironment(questions, actions=VERBS)
-        tools = EnvironmentTools(env)
-        await tools.call_tool("start", dict(question_id=q.question_id))
-        for move in moves:
-            await tools.call_tool(*tool(*move))
-        return Judged(env.episode.verdict.correct)
-
-    return asyncio.run(play())
+        players.call(mcp, *tool(*move))
+    it = players._players[mcp].session
+    return Judged(it.verdict(robust=False).correct, it.reward)
 
 
 def page(questions, q, moves) -> Judged:
@@ -185,7 +173,7 @@ def verifiers(questions, q, moves) -> Judged:
     return Judged(it.verdict(robust=False).correct, it.reward)
 
 
-FACES = [session, resumed, server, trl, mcp, mcp_of_openenv, page, explorer]
+FACES = [session, resumed, server, trl, mcp, page, explorer]
 FACES += [skyrl, inspect, verifiers]
 KINDS = "question task conversation writing unanswerable".split()
 

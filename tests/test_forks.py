@@ -1,10 +1,8 @@
 "Going back: a fork and its origin are episodes of their own, of the same small size anywhere; states need no replay."
 
 import gc
-import json
 import sys
 import tracemalloc
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,7 +13,6 @@ from made_sets import bundled
 
 from sql_env import Episode, EpisodeEnv, RandomPolicy, RewardConfig, Session, load, play_episode
 from sql_env.grading import answers
-from sql_env.play import session as snapshots
 from sql_env.play.acts import ACTS, Action
 
 ID = "vet_clinic-02"
@@ -26,12 +23,6 @@ ACTIONS += [Action("QUERY", sql) for sql in (GOLD, *QUERIES)] + [Action("SAMPLE"
 ACTIONS += [Action("ANSWER", text) for text in ("@last", "44", "847")]
 REWARDS = dict(shaped=RewardConfig.shaped(), partial=RewardConfig.partial())
 MOVES = st.lists(st.tuples(st.integers(0, 5), st.one_of(st.none(), st.sampled_from(ACTIONS))), max_size=40)
-DAMAGES = (
-    lambda s: s["actions"].append(["ANSWER", "44"]),
-    lambda s: s["actions"].pop(),
-    lambda s: s.update(seen="0" * 64),
-    lambda s: s["actions"].__setitem__(0, ["QUERY", "SELECT 1"]),
-)
 
 
 def begun(reward="shaped", budget=8, seed=3, after=()):
@@ -175,57 +166,6 @@ def test_equal_states_have_equal_keys():
     assert len(same) == 1
     others = keys(ACTIONS[:2], [*ACTIONS[:2], ACTIONS[0]], ACTIONS[:4], [ACTIONS[3], *ACTIONS[:3]])
     assert len(same | others) == 4, "what @last answers with does not depend on what is looked at later"
-
-
-def played():
-    session = Session(EpisodeEnv(bundled(), budget=9))
-    session.begin(ID)
-    session.call("describe", dict(table_name="visit"))
-    session.call("query", dict(sql=GOLD))
-    return session
-
-
-def test_a_state_made_here_is_not_played_again(monkeypatch):
-    session, taken, plain = played(), [], Episode.step
-    state = json.loads(json.dumps(session.state()))
-    monkeypatch.setattr(Episode, "step", lambda *action: taken.append(action) or plain(*action))
-    other = Session.resume(EpisodeEnv(bundled(), budget=9), state)
-    assert not taken and other.state() == state and other.observation == session.observation
-    other.call("answer", dict(value="@last"))
-    assert other.verdict().correct and not session.done and len(taken) == 1
-    checked = Session.resume(EpisodeEnv(bundled(), budget=9), state, check=True)
-    assert len(taken) == 3 and checked.state() == state
-
-
-def test_a_state_that_was_changed_is_played_again_and_refused():
-    for damage in DAMAGES:
-        state = played().state()
-        damage(state)
-        with pytest.raises(ValueError, match="other observations"):
-            Session.resume(EpisodeEnv(bundled(), budget=9), state)
-    for state, says in ((played().state(), "budget=9, not 15"), ({"messages": object()}, "no state")):
-        with pytest.raises(ValueError, match=says):
-            Session.resume(EpisodeEnv(bundled()), state)
-
-
-def test_what_is_remembered_has_bounds_and_ends_with_its_questions(monkeypatch):
-    questions = load("bundled")
-    memory = snapshots._Snapshots(most_bytes=40_000)
-    monkeypatch.setitem(snapshots._SNAPSHOTS, questions, memory)
-    session = Session(EpisodeEnv(questions, budget=99))
-    session.begin(ID)
-    first = session.state()
-    for i in range(20):
-        session.call("query", dict(sql=f"SELECT {i}"))
-        session.state()
-    assert 0 < memory.size <= 40_000 and 1 <= len(memory) < 20
-    assert memory.find(first) is None and Session.resume(session.env, first).done is False
-    monkeypatch.undo()
-    alive = weakref.ref(questions)
-    session.state()
-    del questions, session, memory
-    gc.collect()
-    assert alive() is None
 
 
 def test_verdicts_of_forks_are_their_own():

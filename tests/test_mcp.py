@@ -1,13 +1,16 @@
 "Tools over MCP: the reference client in memory, over stdio and over HTTP, and OpenEnv's client at `/mcp`."
 
 import asyncio
+import gc
 import json
+import logging
 import os
 import socket
 import subprocess
 import sys
 import threading
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -15,34 +18,39 @@ from hypothesis import strategies as st
 from laws import json_values, law
 from tables import cases
 
-pytest.importorskip("mcp", reason="mcp is not installed: pip install 'sql_env[mcp]'")
+pytest.importorskip("mcp", reason="mcp is not installed: pip install 'sql_env[server]'")
 
 import httpx
-from conftest import ROOT, run
-from made_rows import replay_problems
+from conftest import ROOT
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_connected_server_and_client_session as connect
 from mcp_words import BOTH, OPENING
+from openenv.core.env_server.types import ConcurrencyConfig as Config
+from test_server_guard import results_in
 
 from sql_env import EpisodeEnv, Session, load
-from sql_env.database.workers import Workers
-from sql_env.evaluation.logs import read_log
 from sql_env.grading.answers import format_rows
 from sql_env.play import tool_schemas
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
 from sql_env.server import mcp_tools
-from sql_env.server.limits import MAX_MESSAGE_BYTES
-from sql_env.server.settings import Seats, Settings
+from sql_env.server.app import create_app
+from sql_env.server.environment import SQLEnvironment
+from sql_env.server.limits import MAX_MESSAGE_BYTES, Seats
+from sql_env.server.settings import Settings
 
 QUESTION = "vet_clinic-02"
 START, LOOK = ("start", dict(question_id=QUESTION)), ("describe", dict(table_name="animal"))
 
 
-def make_players(questions, capacity=8, share=0, reveal="none", on_end=None, actions=ACTIONS, **options):
-    env = EpisodeEnv(questions, actions=actions)
-    return mcp_tools.Players(lambda: mcp_tools.Player(Session(env), reveal, on_end), Seats(capacity, share), **options)
+class Client:
+    "What stands for a session of MCP."
+
+
+def make_players(questions, capacity=8, share=0, reveal="none", actions=ACTIONS, **options):
+    make = partial(SQLEnvironment, questions, reveal=reveal, actions=actions)
+    return mcp_tools.Players(make, Seats(capacity, share), **options)
 
 
 async def read(client, name, **arguments):
@@ -52,9 +60,13 @@ async def read(client, name, **arguments):
     return result.content[0].text, result.isError
 
 
+def server_of(players):
+    return mcp_tools.make_mcp_server(players, players.make().episode_env.actions)._mcp_server
+
+
 def in_memory(players, play):
     async def connected():
-        async with connect(mcp_tools.make_mcp_server(players)) as client:
+        async with connect(server_of(players)) as client:
             return await play(client)
 
     return asyncio.run(connected())
@@ -67,10 +79,6 @@ def played(players, *calls):
         return [await read(client, name, **arguments) for name, arguments in calls]
 
     return in_memory(players, play)
-
-
-def app_of(players):
-    return mcp_tools._http_app(players, Settings(), Workers())
 
 
 @contextmanager
@@ -144,13 +152,14 @@ def test_errors_say_what_to_do_and_keep_the_episode(questions, name, arguments, 
     assert meanwhile[1] is not begin and not after[1]
 
 
-def test_after_the_end_only_start_helps_and_without_a_seed_it_draws_by_chance_and_with_one_repeats(questions):
+def test_after_the_end_only_start_helps_and_without_a_seed_it_draws_by_chance_and_with_one_repeats(questions, caplog):
+    caplog.set_level(logging.INFO, "sql_env")
     calls = [START, ("answer", dict(value="3")), ("answer", dict(value="4")), ("query", dict(sql="SELECT 1")), START]
-    _, end, *late, again = played(make_players(questions, on_end=(kept := []).append), *calls)
+    _, end, *late, again = played(make_players(questions), *calls)
     assert end == ("The answer was submitted.", False)
     assert all(is_error and "call start" in text for text, is_error in late)
     assert not again[1]
-    assert [e.steps for e in kept] == [1, 0]  # the second was left when the connection ended
+    assert [(line["question_id"], line["steps"]) for line in results_in(caplog.text)] == [(QUESTION, 1)]
     assert len(set(played(make_players(questions), *[("start", {})] * 12))) > 6
     assert len(set(played(make_players(questions), *[("start", dict(seed=5))] * 3))) == 1
 
@@ -174,18 +183,20 @@ def test_calls_of_one_session_at_the_same_time_are_carried_out_in_their_order(qu
         await read(client, "start", question_id=QUESTION)
         return await asyncio.gather(*(read(client, "query", sql=f"SELECT {i} AS n") for i in range(10)))
 
-    said = in_memory(make_players(questions, on_end=(kept := []).append), play)
+    players, taken = make_players(questions), []
+    act, players.call = players.call, lambda *about: (taken.append(about[2]), act(*about))[1]
+    said = in_memory(players, play)
     assert [text.split()[1] for text, _ in said] == [str(i) for i in range(10)]
-    assert [turn.action.argument for turn in kept[0].turns] == [f"SELECT {i} AS n" for i in range(10)]
+    assert [arguments["sql"] for arguments in taken[1:]] == [f"SELECT {i} AS n" for i in range(10)]
 
 
 def test_seats_are_taken_by_start_and_given_back_at_the_end(questions):
     players = make_players(questions, capacity=2)
 
     async def scenario():
-        server = mcp_tools.make_mcp_server(players)
+        server = server_of(players)
         async with connect(server) as a:
-            assert (len(players), players.seats.taken.total()) == (1, 0)
+            assert players.seats.taken.total() == 0
             await read(a, "start")
             await read(a, "start")
             assert players.seats.taken.total() == 1
@@ -194,38 +205,39 @@ def test_seats_are_taken_by_start_and_given_back_at_the_end(questions):
                 text, is_error = await read(c, "start")
                 assert is_error and "capacity" in text and "again later" in text
             assert not (await read(a, "describe", table_name="nothing"))[0].startswith("internal")
+            gc.collect()
             async with connect(server) as c:
                 assert not (await read(c, "start"))[1]
-        assert (len(players), players.seats.taken.total()) == (0, 0)
 
     asyncio.run(scenario())
+    gc.collect()
+    assert players.seats.taken.total() == 0
 
 
 def test_an_idle_client_gives_way_to_another(questions):
-    now, kept = [0.0], []
-    players = make_players(questions, capacity=1, idle=60, clock=lambda: now[0], on_end=kept.append)
-    a, b = players.enter(), players.enter()
-    assert not players.call(a, "", "start", dict(question_id=QUESTION))[1]
+    now = [0.0]
+    players = make_players(questions, capacity=1, idle=60, clock=lambda: now[0])
+    a, b = Client(), Client()
+    assert not players.call(a, "start", dict(question_id=QUESTION))[1]
     now[0] = 59
-    assert players.call(b, "", "start", {})[1]
+    assert players.call(b, "start", {})[1]
     now[0] = 61
-    assert not players.call(b, "", "start", {})[1]
-    assert kept[0].question.question_id == QUESTION and not kept[0].done
-    text, is_error = players.call(a, "", "describe", dict(table_name="animal"))
+    assert not players.call(b, "start", {})[1]
+    text, is_error = players.call(a, "describe", dict(table_name="animal"))
     assert is_error and "nothing was done" in text
-    assert players.call(a, "", "start", {})[1]
-    players.leave(b)
-    assert not players.call(a, "", "start", {})[1]
-    players.leave(a)
+    assert players.call(a, "start", {})[1]
+    del b
+    assert not players.call(a, "start", {})[1]
+    del a
     assert players.seats.taken.total() == 0
 
 
 def test_what_fails_inside_is_told_without_details(questions, monkeypatch, caplog):
     players = make_players(questions)
-    client = players.enter()
-    players.call(client, "", "start", dict(question_id=QUESTION))
+    client = Client()
+    players.call(client, "start", dict(question_id=QUESTION))
     monkeypatch.setattr(Session, "call_or_raise", lambda *_: 1 / 0)
-    text, is_error = players.call(client, "", "describe", dict(table_name="animal"))
+    text, is_error = players.call(client, "describe", dict(table_name="animal"))
     assert is_error and "call start" in text and "division" not in text
     assert "division" in caplog.text
 
@@ -233,99 +245,59 @@ def test_what_fails_inside_is_told_without_details(questions, monkeypatch, caplo
 value = json_values(st.text(max_size=8), max_leaves=6)
 names = st.sampled_from(["start", "describe", "sample", "query", "answer", "", "reset"]) | st.text(max_size=9)
 some = dict(table_name="animal", sql="SELECT 1", value="@last", question_id=QUESTION, seed=3)
-arguments = value | st.fixed_dictionaries({}, optional={name: value | st.just(v) for name, v in some.items()})
+arguments = st.dictionaries(st.text(max_size=8), value, max_size=3) | st.fixed_dictionaries(
+    {}, optional={name: value | st.just(v) for name, v in some.items()}
+)
 
 
 @law(25)
 @given(st.lists(st.tuples(st.integers(0, 2), names, arguments), max_size=12))
 def test_whatever_clients_send_they_get_text_and_seats_add_up(calls):
     players = make_players(load("bundled"), capacity=2)
-    clients = [players.enter() for _ in range(3)]
+    clients = [Client() for _ in range(3)]
     for i, name, given_arguments in calls:
-        text, is_error = players.call(clients[i], "", name, given_arguments)
+        text, is_error = players.call(clients[i], name, given_arguments)
         assert isinstance(text, str) and isinstance(is_error, bool)
         assert "internal" not in text, text
-        assert players.seats.taken.total() == sum(c.address is not None for c in clients) <= 2
-    for client in clients:
-        players.leave(client)
-    assert (len(players), players.seats.taken.total()) == (0, 0)
-
-
-def test_a_log_holds_episodes_that_ended_and_were_left_and_is_locked_while_its_server_runs(questions, tmp_path):
-    env, path = EpisodeEnv(questions), tmp_path / "agent.jsonl"
-    for _ in range(2):  # a second process goes on with the same file
-        with mcp_tools._log_journal(path, env) as journal:
-            players = make_players(questions, on_end=journal.add)
-            client = players.enter()
-            for id_ in ("vet_clinic-03", QUESTION):
-                players.call(client, "", "start", dict(question_id=id_, seed=3))
-                players.call(client, "", "describe", dict(table_name="animal"))
-            players.call(client, "", "query", dict(sql=questions.get(QUESTION).gold_sql))
-            players.call(client, "", "answer", dict(value="@last"))
-            players.leave(client)
-    about, found = read_log(path)
-    assert about["policy"] == "mcp"
-    assert [t.episode.episode_index for t in found] == [0, 1, 2, 3]
-    assert [t.correct for t in found] == [False, True] * 2
-    assert [t.episode.steps for t in found] == [1, 3] * 2
-    assert replay_problems(path, questions) == {}
-    path = tmp_path / "empty.jsonl"  # an empty one is removed
-    with mcp_tools._make_players(Settings(), path), pytest.raises(ValueError, match="another run"):
-        mcp_tools._make_players(Settings(), path).__enter__()
-    assert not path.exists()
-    with mcp_tools._make_players(Settings(), path):
-        pass
+        assert players.seats.taken.total() == sum(p.has_seat for p in players._players.values()) <= 2
+    clients.clear()
+    assert players.seats.taken.total() == 0
 
 
 @pytest.fixture(scope="module")
-def site(questions):
-    "A server for MCP on the loopback, its players and its address."
-    settings = Settings(capacity=4, split="test", reveal="none")
-    with mcp_tools._make_players(settings, None) as players, serving(app_of(players)) as url:
-        yield players, url
+def site():
+    "A server on the loopback."
+    with serving(create_app(Settings(web=False, capacity=4, split="test", reveal="none"))) as url:
+        yield url
 
 
 def test_http_clients_play_at_the_same_time_and_free_their_seats(site, questions):
-    players, url = site
+    url = site
 
     async def play(question_id):
         async with http_client(url) as client:
             first = await read(client, "start", question_id=question_id)
             await read(client, "query", sql=questions.get(question_id).gold_sql)
-            assert players.seats.taken.total() > 0
             return first[0], await read(client, "answer", value="@last")
 
     async def all_of_them():
-        ids = [q.question_id for q in questions.split("test").sample(4, seed=2)]
-        said = await asyncio.gather(*map(play, ids))
+        ids = [q.question_id for q in questions.split("test").sample(8, seed=2)]
+        said = [*await asyncio.gather(*map(play, ids[:4])), *await asyncio.gather(*map(play, ids[4:]))]
         for id_, (first, last) in zip(ids, said):
             assert questions.get(id_).question_text in first
             assert last == ("The answer was submitted.", False)
-        await until(lambda: not len(players) and not players.seats.taken.total())
 
     asyncio.run(all_of_them())
 
 
-def test_a_client_that_vanishes_loses_its_session_when_it_is_idle(questions):
-    players = make_players(questions, capacity=1, idle=0.2)
-
-    async def play(url):
-        async with http_client(url, terminate_on_close=False) as client:
-            await read(client, "start")
-        await until(lambda: not len(players) and not players.seats.taken.total())
-
-    with serving(app_of(players)) as url:
-        asyncio.run(play(url))
-
-
 def bad_requests():
     call = dict(jsonrpc="2.0", id=2, method="tools/call", params=dict(name="start", arguments={}))
-    yield dict(content=b"{", headers=BOTH), 400
-    yield dict(content=b"[1]", headers=BOTH), 400
+    yield dict(content=b"{", headers=BOTH), 422
+    yield dict(content=b"[1]", headers=BOTH), 422
     yield dict(content=b"[" * 100_000, headers=BOTH), 422
     yield dict(json=call, headers=BOTH), 400  # without a session
     yield dict(json=call, headers=BOTH | {"mcp-session-id": "nobody"}), 404
-    yield dict(json=OPENING, headers={"accept": "text/html"}), 406
+    yield dict(json=OPENING, headers={"accept": "text/html"}), 200  # OpenEnv's own endpoint answers
     yield dict(json=OPENING, headers=BOTH | {"host": "evil.example"}), 403
     yield dict(json=OPENING, headers=BOTH | {"origin": "https://evil.example"}), 403
     yield dict(content=b"x" * (MAX_MESSAGE_BYTES + 1), headers=BOTH), 413
@@ -333,7 +305,7 @@ def bad_requests():
 
 
 def test_wrong_requests_are_refused_harm_nobody_and_huge_arguments_get_a_short_answer(site):
-    _, url = site
+    url = site
 
     async def beside():
         async with http_client(url) as client:
@@ -354,7 +326,7 @@ def test_wrong_requests_are_refused_harm_nobody_and_huge_arguments_get_a_short_a
 def test_no_byte_over_http_holds_gold(questions, n):
     seen, asked = [], questions.sample(min(n, len(questions)), seed=0)
     random_headers = (b"mcp-session-id", b"content-length", b"date")  # digits in them are gold's by chance alone
-    app = app_of(make_players(questions, reveal="verdict"))
+    app = create_app(Settings(web=False, reveal="verdict"))
 
     async def tap(scope, receive, send):
         async def tapped(message):
@@ -399,13 +371,12 @@ def stdio_command(*options):
 
 
 @pytest.mark.slow
-def test_the_command_over_stdio(questions, tmp_path):
-    log = tmp_path / "agent.jsonl"
-    (command, *options), environment = stdio_command("--split", "test", "--log", str(log))
+def test_the_command_over_stdio(questions):
+    command, environment = stdio_command("--split", "test")
     question = questions.split("test")[0]
 
     async def play():
-        parameters = StdioServerParameters(command=command, args=options, env=environment)
+        parameters = StdioServerParameters(command=command[0], args=command[1:], env=environment)
         async with stdio_client(parameters) as streams, ClientSession(*streams) as client:
             await client.initialize()
             assert len((await client.list_tools()).tools) == 5
@@ -416,8 +387,6 @@ def test_the_command_over_stdio(questions, tmp_path):
             return await read(client, "answer", value="@last")
 
     assert asyncio.run(play()) == ("The answer was submitted.", False)
-    _, [trajectory] = read_log(log)
-    assert trajectory.correct and trajectory.episode.robust
 
 
 @pytest.mark.slow
@@ -446,99 +415,51 @@ def test_bad_lines_over_stdio_do_not_end_it_and_the_end_of_input_does():
     assert "error" in answers[2] and "error" in answers[3] and answers[4]["result"]["tools"]
 
 
-@pytest.fixture(scope="module")
-def openenv_site(questions):
-    pytest.importorskip("openenv")
-    from sql_env.server.app import create_app
-
-    with serving(create_app(Settings(web=False, capacity=2, split="test"))) as url:
-        yield url
-
-
-def test_openenv_client_plays_over_mcp(openenv_site, questions):
-    from openenv.core.mcp_client import MCPToolClient
-
-    question = questions.split("test")[3]
-
-    async def play():
-        async with MCPToolClient(openenv_site) as env:
-            names = [tool.name for tool in await env.list_tools()]
-            assert names == ["start", *(s["function"]["name"] for s in tool_schemas())]
-            assert "call start" in await env.call_tool("query", sql="SELECT 1")
-            await env.reset(question_id=question.question_id)  # the trainer's way to begin
-            assert "error" in await env.call_tool("query", sql="SELECT * FROM sqlite_master")
-            assert "Tools: " in await env.call_tool("look")
-            await env.call_tool("query", sql=question.gold_sql)
-            state = await env.state()
-            assert state.step_count == 2
-            assert await env.call_tool("answer", value="@last") == "The answer was submitted."
-            assert "call start" in await env.call_tool("answer", value="1")
-            begun = await env.call_tool("start", question_id=question.question_id)  # the agent's
-            assert question.question_text in begun
-            assert "must be a whole number" in await env.call_tool("start", seed="x")
-
-    asyncio.run(play())
-
-
 def rpc(url, method, **params):
     body = dict(jsonrpc="2.0", id=1, method=method, params=params)
     return httpx.post(f"{url}/mcp", json=body).json()
 
 
-def test_openenv_sessions_over_http_take_seats_and_bad_requests_get_errors_of_json_rpc(openenv_site):
-    made = [rpc(openenv_site, "openenv/session/create")["result"]["session_id"] for _ in range(2)]
-    assert "capacity" in rpc(openenv_site, "openenv/session/create")["error"]["message"]
-    for body in (b"{", b"[]", b"[" * 100_000, b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "2.0", "method": "x"}'):
-        assert httpx.post(f"{openenv_site}/mcp", content=body).json()["error"]["code"] < 0, body[:20]
-    start, query = dict(name="start", arguments={}), dict(name="query", arguments=dict(sql="SELECT 1"))
-    one, other = (dict(session_id=session_id) for session_id in made)
-    for session, call, is_error in ((one, start, False), (one, query, False), (other, query, True), ({}, query, True)):
-        assert rpc(openenv_site, "tools/call", **session, **call)["result"]["is_error"] is is_error
+@pytest.fixture(scope="module")
+def small_site():
+    with serving(create_app(Settings(web=False, capacity=2, split="test", idle=900))) as url:
+        yield url
+
+
+def test_openenv_sessions_over_http_take_seats_and_bad_requests_get_errors(small_site):
+    made = [rpc(small_site, "openenv/session/create")["result"]["session_id"] for _ in range(2)]
+    assert "error" in rpc(small_site, "openenv/session/create")
+    for body in (b"{", b"[]", b"[" * 100_000):
+        assert httpx.post(f"{small_site}/mcp", content=body).status_code == 422, body[:20]
+    for body in (b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "2.0", "method": "x"}'):
+        assert httpx.post(f"{small_site}/mcp", content=body).json()["error"]["code"] < 0, body[:20]
     for session_id in made:
-        assert rpc(openenv_site, "openenv/session/close", session_id=session_id)["result"]["closed"]
-    again = rpc(openenv_site, "openenv/session/create")["result"]["session_id"]
-    rpc(openenv_site, "openenv/session/close", session_id=again)
+        assert rpc(small_site, "openenv/session/close", session_id=session_id)["result"]["closed"]
+    again = rpc(small_site, "openenv/session/create")["result"]["session_id"]
+    rpc(small_site, "openenv/session/close", session_id=again)
 
 
-def test_reference_clients_use_the_same_address_and_the_same_seats(openenv_site, questions):
+def test_openenv_sessions_that_nobody_uses_expire(monkeypatch):
+    made = []
+    monkeypatch.setattr("sql_env.server.app.ConcurrencyConfig", lambda **about: made.append(about) or Config(**about))
+    create_app(Settings(web=False, capacity=3, idle=100))
+    create_app(Settings(web=False, idle=0))
+    assert made[0] == dict(max_concurrent_envs=3, session_timeout=160) and made[1]["session_timeout"] is None
+
+
+def test_two_clients_of_one_server_share_its_seats(small_site, questions):
     question = questions.split("test")[5]
 
     async def play():
-        async with http_client(openenv_site) as client, http_client(openenv_site) as other:
+        async with (
+            http_client(small_site) as client,
+            http_client(small_site) as other,
+            http_client(small_site) as third,
+        ):
             await read(client, "start", question_id=question.question_id)
             await read(other, "start")
-            third = await asyncio.to_thread(rpc, openenv_site, "openenv/session/create")
-            assert "capacity" in third["error"]["message"]
+            assert "capacity" in (await read(third, "start"))[0]
             await read(client, "query", sql=question.gold_sql)
             return await read(client, "answer", value="@last")
 
-    assert asyncio.run(play()) == ("The answer was submitted.", False)
-
-
-def test_results_of_openenv_mcp_are_written_down(questions, tmp_path):
-    pytest.importorskip("openenv")
-    from sql_env.server.app import create_app
-
-    path = tmp_path / "results.jsonl"
-
-    async def play(url):
-        async with http_client(url) as client:
-            await read(client, "start", question_id=QUESTION)
-            await read(client, "answer", value="3")
-            await read(client, "start", question_id="vet_clinic-03")
-
-    with serving(create_app(Settings(web=False, results=str(path)))) as url:
-        asyncio.run(play(url))
-    found = map(json.loads, path.read_text().splitlines())
-    assert [(line["question_id"], line["steps"]) for line in found] == [(QUESTION, 1), ("vet_clinic-03", 0)]
-
-
-def test_an_endpoint_that_does_not_run_says_so(questions):
-    with pytest.raises(RuntimeError, match="run"):
-        asyncio.run(mcp_tools.HttpEndpoint(make_players(questions))({}, None, None))
-
-
-@pytest.mark.slow
-def test_the_tools_need_mcp_and_nothing_of_openenv():
-    missing = 'import sys; sys.modules |= dict.fromkeys(("openenv", "fastapi", "fastmcp", "gradio"))\n'
-    run(sys.executable, "-c", f"{missing}import sql_env.server.mcp_tools", cwd=ROOT)
+    assert asyncio.run(play()) == ("The answer was submitted.\nThe answer is right.", False)

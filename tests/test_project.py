@@ -223,7 +223,7 @@ for path in sorted(Path('.').rglob('*.ipynb')):
 MORE_PAGES = ("index", "faq", "view/08_explorer")
 # The extra that a page needs; others run from the wheel as it is
 EXTRA_OF = {"concepts/verification": "prove", "blog/certified_verdicts": "prove"}
-EXTRA_OF |= {"tutorials/evaluate_model": "openai", "tutorials/remote": "server,mcp", "faq": "server"}
+EXTRA_OF |= {"tutorials/evaluate_model": "openai", "tutorials/remote": "server", "faq": "server"}
 
 
 def rehearsed_pages(root: Path) -> dict[str, list[str]]:

@@ -1,7 +1,7 @@
 "Faults of one operator or constant that no other test noticed, found by benchmarks/own_mutants.py."
 
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
-from types import SimpleNamespace
 
 import apsw
 import pytest
@@ -18,14 +18,15 @@ from sql_env.grading.readings import _is_prose
 from sql_env.grading.variants.columns import _fix_pair, _KeyOrder
 from sql_env.grading.variants.shapes import ReferencePair, read_table_shape
 from sql_env.play.episode import EpisodeEnv
-from sql_env.play.judges import _is_echo, _judge_abstention
+from sql_env.play.judges import _judge_abstention
 from sql_env.play.session import MAX_MESSAGE_CHARS, Session, _harmless_reasoning
 from sql_env.proofs.decision import prove
 from sql_env.proofs.facts import create_tables, read_facts
-from sql_env.server.environment import _episode_record
+from sql_env.server.app import _load_questions
+from sql_env.server.environment import SQLEnvironment, _episode_record
 from sql_env.server.limits import Seats
 from sql_env.server.mcp_tools import Players
-from sql_env.server.settings import Settings, _load_questions
+from sql_env.server.settings import Settings
 from sql_env.sql.clauses import column_origins
 from sql_env.sql.mutants import leaves_out
 
@@ -37,10 +38,6 @@ def test_small_functions_at_their_limits():
     sql = "SELECT a, EXISTS (SELECT 1 FROM u WHERE u.b = t.a) AS there FROM t"
     _, there = column_origins(sql, {"t": ["a"], "u": ["b"]})
     assert there.name == "there" and "u" in there.tables
-    # An echo says more than half of the words
-    question = "Which captain sails Aurora northward"
-    assert not _is_echo("captain sails", question, frozenset())  # half of four
-    assert _is_echo("captain Aurora sails", question, frozenset())
     # Two references among two keys
     con = apsw.Connection(":memory:")
     con.execute("CREATE TABLE game (home REFERENCES team, away REFERENCES team)")
@@ -78,16 +75,17 @@ def test_values_and_texts_are_compared_and_kept_to_a_length():
 def test_a_seat_is_not_taken_away_during_a_call():
     now = [0.0]
 
-    def call(*_):
-        now[0] += 1000
-        players.end_idle()
-        return "done", False
+    class Slow(SQLEnvironment):
+        def counted(self):
+            now[0] += 1000
+            with ThreadPoolExecutor(1) as pool:  # another client asks for a seat
+                pool.submit(players.end_idle).result()
+            return super().counted()
 
-    player = SimpleNamespace(call=call, end=lambda: pytest.fail("ended"), is_playing=True)
-    players = Players(lambda: player, Seats(1), clock=lambda: now[0])
-    client = players.enter()
-    assert players.call(client, "here", "start", {}) == ("done", False) and not client.was_idle
-    assert players.call(client, "here", "query", {}) == ("done", False)
+    players = Players(Slow, Seats(1), clock=lambda: now[0])
+    assert not players.call(Slow, "start", {})[1]
+    assert not players.call(Slow, "query", dict(sql="SELECT 1"))[1]
+    assert players.seats.taken.total() == 1
 
 
 @pytest.mark.parametrize("sql, column, place, is_open", cases("small_faults_inserts"))
@@ -135,10 +133,14 @@ def test_a_line_of_help_an_audit_without_flags_and_a_server_of_as_many_questions
     report = AuditReport("x", [load("bundled")[0].with_fields(flags=(), reasons=())])
     assert "No question has a flag." in audit_markdown(report) and "| flag" not in audit_markdown(report)
     assert len(_load_questions(Settings(source="tasks", n=5))) == 5
-    for ignored in (dict(n=5), dict(level=2), dict(path="mine")):  # of bundled, which takes none of them
+    for ignored in (
+        dict(n=5),
+        dict(level=2),
+        dict(path="mine", source="bundled"),
+    ):  # of bundled, which takes none of them
         with pytest.raises(ValueError, match=f"takes no path|no option '{min(ignored)}'"):
             _load_questions(Settings(**ignored))
-    assert Settings.from_env(dict(SQL_ENV_PATH="mine")).source == "folder"
+    assert Settings(path="mine").source == "folder"
 
 
 def test_a_fork_that_is_closed_leaves_the_session_it_came_from():

@@ -455,14 +455,3 @@ def test_page_of_an_episode_shows_what_changed(bank):
     episode.step(*DONE)
     page = episode_page_html(view_episode(episode))
     assert "100 → 91" in page and "100 → 90" in page and "250 → 240" in page
-
-
-def test_a_task_is_explored_as_fast_as_a_question(questions):
-    "Looks are brief until the first change; then they read a copy that is the session's own."
-    env = EpisodeEnv(questions, actions=EXECUTE)
-    env.reset(question_id="bank-fee")
-    env.step("DESCRIBE", "account")  # the database is open from now on
-    assert env.try_step("SAMPLE", "account") and env.try_step("QUERY", "SELECT max(cents) FROM account")
-    change = "EXECUTE", "UPDATE account SET cents = 90 WHERE id = 1"
-    assert env.try_step(*change) is None and not env.step(*change).error
-    assert env.try_step("QUERY", "SELECT max(cents) FROM account") is None

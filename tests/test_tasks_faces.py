@@ -16,9 +16,9 @@ from sql_env.models import SQLAction
 from sql_env.play.acts import ACTIONS, prompt
 from sql_env.questions.question_set import QuestionSet, save_question_set
 from sql_env.server.environment import SQLEnvironment
-from sql_env.server.mcp_tools import Player
+from sql_env.server.limits import Seats
+from sql_env.server.mcp_tools import Players
 from sql_env.server.page import Visits, _episode_html, _Visit, build_page
-from sql_env.server.settings import Seats
 
 DO = FEE.gold_statements[0]
 HALF = "UPDATE account SET cents = cents - 10 WHERE id = 5"
@@ -62,12 +62,10 @@ def moved(visit, *moves):
 
 @pytest.mark.parametrize("sql, right", [(DO, True), (HALF, False)])
 def test_a_server_plays_tasks(questions, sql, right):
-    ended = []
-    env, (_, did, end) = played(questions, ("EXECUTE", sql), DONE, verify="robust", on_end=ended.append)
+    env, (_, did, end) = played(questions, ("EXECUTE", sql), DONE, verify="robust")
     assert re.fullmatch(r"account: \d rows? updated", did.result) and "correct" not in did.metadata
     assert end.done and end.reward == right
     assert end.metadata["correct"] == right and end.metadata["robust"] is right
-    assert ended[0]["correct"] == right
     copy = env.episode.work.copy
     env.close()
     assert copy.is_closed
@@ -121,11 +119,11 @@ def test_the_explorer(questions):
 
 
 def test_mcp(questions):
-    player = Player(Session(EpisodeEnv(questions, actions=EXECUTE)), reveal="verdict")
+    players = Players(lambda: SQLEnvironment(questions, actions=EXECUTE))
     for sql, said in ((DO, "The task is done."), (HALF, "The rows are not as they should be.")):
-        player.call("start", dict(question_id="bank-fee"))
-        assert player.call("execute", dict(sql=sql))[0].endswith("updated")
-        assert said in player.call("answer", dict(value="done"))[0]
+        players.call(test_mcp, "start", dict(question_id="bank-fee"))
+        assert players.call(test_mcp, "execute", dict(sql=sql))[0].endswith("updated")
+        assert said in players.call(test_mcp, "answer", dict(value="done"))[0]
 
 
 @pytest.mark.parametrize("question, actions, says, never", KINDS)
@@ -135,11 +133,11 @@ def test_every_face_says_the_job_of_a_question(questions, question, actions, say
     expected = prompt(question, session.env.actions)
     assert says in expected and never not in expected
     session.begin(question.question_id)
-    player = Player(Session(EpisodeEnv(one, actions=actions)))
+    players = Players(lambda: SQLEnvironment(one, actions=actions))
     seen = dict(
         session=session.messages[0]["content"],
         trl=prompt_rows(one, actions=actions)[0]["prompt"][0]["content"],
-        mcp=player.call("start", dict(question_id=question.question_id))[0],
+        mcp=players.call(test_mcp, "start", dict(question_id=question.question_id))[0],
     )
     if importlib.util.find_spec("skyrl_gym"):
         from sql_env.integrations.skyrl import skyrl_rows

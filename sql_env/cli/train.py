@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -32,7 +32,6 @@ from sql_env.cli.app import (
     _print_json,
     _print_left_out,
     _print_text,
-    _setting_options,
     _takes_options,
     app,
 )
@@ -40,7 +39,6 @@ from ..database.guards import QueryError
 from ..paths import SourceError
 from ..play.acts import needed_actions
 from ..plugins import EXTRAS, Fields, needs_extra
-from ..server.settings import Settings
 
 if TYPE_CHECKING:
     from sql_env.questions.question_set import QuestionSet
@@ -657,57 +655,33 @@ def _train_command(
         url = push_to_hub(trained, names[-1], push)
         Console(stderr=True).print(f"[green]uploaded to[/] {url}")
 
-# %% ../../nbs/cli/04_train.ipynb #fbb702f0
-_ALL = [setting.name for setting in fields(Settings)]
-_ServerOptions = _setting_options(
-    "_ServerOptions", "What a server plays, tells, and whom it serves.", _ALL, with_variables=True
+# %% ../../nbs/cli/04_train.ipynb #b2052874
+_PASSED_ON: dict[str, Any] = dict(
+    allow_extra_args=True, ignore_unknown_options=True, help_option_names=[]
 )
 
-# %% ../../nbs/cli/04_train.ipynb #a11f8e70
-@app.command("serve", rich_help_panel="Train and serve")
-@_takes_options("workers 1..  Number of processes; with more than one there is no page.")
-def _serve_command(
-    options: _ServerOptions,  # type: ignore[valid-type]
-    workers: int = 1,
-):
+# %% ../../nbs/cli/04_train.ipynb #c28b7e04
+@app.command("serve", rich_help_panel="Train and serve", context_settings=_PASSED_ON)
+def _serve_command(context: typer.Context):
     """Serve the environment over HTTP and WebSocket.
 
     Example: `sql_env serve --port 8000` and then `SQLEnv(base_url="http://localhost:8000")`
 
     Your own questions, for people who practise: `sql_env serve --source folder --path mydata --reveal gold`
 
-    For a benchmark, without verdicts: `sql_env serve --reveal none --results results.jsonl`
+    For a benchmark, without verdicts: `sql_env serve --reveal none 2> results.log`
     """
-    from sql_env.server.app import serve
+    with needs_extra("server"):
+        from sql_env.server.app import main, serve
+    main(context.args, serve, "sql_env serve")
 
-    serve(Settings.from_env(given=asdict(options)), workers)  # type: ignore[call-overload]
-
-# %% ../../nbs/cli/04_train.ipynb #18f6f153
-_McpOptions = _setting_options(
-    "_McpOptions",
-    "As those of a server, without a page, and with the verdict withheld.",
-    [name for name in _ALL if name not in ("web", "results")],
-    with_variables=True,
-    reveal="none",
-)
-
-# %% ../../nbs/cli/04_train.ipynb #b86afb83
-@app.command("mcp", rich_help_panel="Train and serve")
-@_takes_options("""
-http --http  Serve over HTTP, not over stdio.
-log          Log to which episodes are added; `sql_env view` shows it.
-""")
-def _mcp_command(
-    options: _McpOptions,  # type: ignore[valid-type]
-    http: bool = False,
-    log: Path | None = None,
-):
+# %% ../../nbs/cli/04_train.ipynb #a1e900a5
+@app.command("mcp", rich_help_panel="Train and serve", context_settings=_PASSED_ON)
+def _mcp_command(context: typer.Context):
     """Serve the tools of an episode over MCP, to Claude Code, Codex and others.
 
-    Example: `claude mcp add sql_env -- sql_env mcp --split test --log agent.jsonl`
-
-    For many clients: `sql_env mcp --http --port 8000`
+    Example: `claude mcp add sql_env -- sql_env mcp --split test`
     """
-    from sql_env.server.mcp_tools import serve_mcp
-
-    serve_mcp(Settings.from_env(given=asdict(options)), http, log)  # type: ignore[call-overload]
+    with needs_extra("server"):
+        from sql_env.server.app import main, serve_mcp
+    main(context.args, serve_mcp, "sql_env mcp", reveal="none")

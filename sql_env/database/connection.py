@@ -18,17 +18,14 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Condition, RLock
-from types import CodeType
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
 from sql_env.database.guards import (
-    FAST_LIMITS,
     LARGE_FILE_BYTES,
     FixedClock,
     Limits,
-    NotBrief,
     QueryError,
     _make_authorizer,
     _make_safe,
@@ -36,6 +33,7 @@ from sql_env.database.guards import (
     count_functions,
     to_query_error,
 )
+from .scheduling import FairScheduler
 from ..sql.text import Result
 
 # %% ../../nbs/database/02_connection.ipynb #f07595c6
@@ -71,12 +69,10 @@ class _ProcessMemory:
             self.free += n
             self.changed.notify_all()
 
-    def begin_compiling(self, program: int, wait: bool = True) -> bool:
-        "Let SQLite add the memory of a program; False if another thread compiles and this one must not wait."
-        if not self.compile_lock.acquire(blocking=wait):
-            return False
+    def begin_compiling(self, program: int) -> None:
+        "Let SQLite add the memory of a program, once no other thread compiles."
+        self.compile_lock.acquire()
         apsw.hard_heap_limit(apsw.memory_used() + self.compiling * program)
-        return True
 
     def end_compiling(self) -> None:
         "Set the limits back; a closer hard limit has moved the soft one too."
@@ -115,16 +111,6 @@ def _with_own_memory(
         with _memory.compile_lock:  # nobody else compiles
             return work()
 
-# %% ../../nbs/database/02_connection.ipynb #7d6a4200
-_UNTIMED: set[CodeType] = set()
-_F = TypeVar("_F", bound=Callable)
-
-
-def _untimed(work: _F) -> _F:
-    "Marks work of ours with nothing of the agent in it: a lane of workers does not count its time."
-    _UNTIMED.add(work.__code__)
-    return work
-
 # %% ../../nbs/database/02_connection.ipynb #4114ebdc
 try:
     import resource
@@ -146,11 +132,13 @@ class _Budget:
 
     def __init__(self, limits: Limits):
         self.pages_read: Callable[[], int] = int  # by the connection so far, in units of 4 kB
-        self.on_texts = 1  # as how many an operation counts that is charged for long texts
+        self.scheduled: Callable[[], None] | None = None  # lets other sessions go first
+        self.looks = 1  # after which it is called
         self.begin(limits)
 
     def begin(self, limits: Limits) -> None:
         "Start the count for a statement; the clocks start at the first look."
+        self.pause: Callable[[], None] | None = None  # `scheduled` once the statement is compiled
         self.start_memory: int | None = None  # of SQLite, where it is watched
         self.limits = limits
         self.ticks = self.charged = 0  # looks so far, and operations beside them
@@ -170,6 +158,8 @@ class _Budget:
             self.stop, self.has_grown = "memory", True
         elif self.ticks % 4 == 0 and self.is_read_out():
             self.stop = "operations"
+        elif self.pause is not None and self.ticks % self.looks == 0:
+            self._let_others_go(self.pause)
         else:
             self._look_at_clock()
         return bool(self.stop)
@@ -178,6 +168,8 @@ class _Budget:
         "Called while a large file is read; True stops the statement."
         if self.is_read_out():
             self.stop = "operations"
+        elif self.pause is not None:
+            self._let_others_go(self.pause)
         else:
             self._look_at_clock()
         return bool(self.stop)
@@ -192,10 +184,17 @@ class _Budget:
 
     def charge(self, operations: int) -> None:
         "Count operations that a function is worth; raises `apsw.InterruptError` for too many."
-        self.charged += operations * self.on_texts
+        self.charged += operations
         if self.ticks * self.unit + self.charged > self.limits.operations:
             self.stop = "operations"
             raise apsw.InterruptError("interrupted")
+
+    def _let_others_go(self, pause: Callable[[], None]) -> None:
+        "Wait while others go first, which is no time of the statement."
+        start = time.monotonic()
+        pause()
+        if self.deadline is not None:
+            self.deadline += time.monotonic() - start
 
     def _has_grown(self, start: int) -> bool:
         return apsw.memory_used() > start + _memory.watched
@@ -286,8 +285,15 @@ class _TempFile(_UnlockedFile):
 class _Files(FixedClock):
     "The file layer of one connection: the clock stands still, and temporary files are counted."
 
-    def __init__(self, budget: _Budget, is_large: bool = False, pages: Any = None):
+    def __init__(
+        self,
+        budget: _Budget,
+        is_large: bool = False,
+        pages: Any = None,
+        scheduler: FairScheduler | None = None,
+    ):
         self.budget, self.is_large, self.pages = budget, is_large, pages
+        self.scheduler = scheduler
         self.used, self.share = (
             0,
             0,
@@ -317,7 +323,8 @@ class _Files(FixedClock):
         self.used += n
         if heap and self.used > _LARGE and not self.share:
             start = time.monotonic()
-            _memory.take(heap)
+            with self.scheduler.without_core() if self.scheduler else nullcontext():
+                _memory.take(heap)
             self.share = heap
             if self.budget.deadline is not None:
                 self.budget.deadline += time.monotonic() - start
@@ -330,12 +337,10 @@ class _Files(FixedClock):
             _memory.give(share)
 
 # %% ../../nbs/database/02_connection.ipynb #127ff823
-_QUICK_FUNCTIONS = frozenset(
+_LINEAR_FUNCTIONS = frozenset(
     """count sum total avg min max abs round length lower upper coalesce ifnull nullif iif typeof substr substring
-    date time datetime julianday strftime sign row_number rank dense_rank lag lead first_value last_value""".split()
-)
-_LINEAR_FUNCTIONS = _QUICK_FUNCTIONS | frozenset(
-    """ceil ceiling floor trunc mod pow power sqrt exp ln log log2 log10 pi radians degrees sin cos tan asin acos atan
+    date time datetime julianday strftime sign row_number rank dense_rank lag lead first_value last_value
+    ceil ceiling floor trunc mod pow power sqrt exp ln log log2 log10 pi radians degrees sin cos tan asin acos atan
     atan2 unixepoch timediff nth_value ntile percent_rank cume_dist if likely unlikely likelihood octet_length unicode
     char hex quote printf format concat concat_ws group_concat string_agg trim ltrim rtrim""".split()
 )
@@ -346,7 +351,7 @@ _GROWING = dict(
 _JSON_AGGREGATES = frozenset(
     "json_group_array json_group_object jsonb_group_array jsonb_group_object".split()
 )
-_SHORT = FAST_LIMITS.cell  # bytes of a value that is not long
+_SHORT = 1000  # bytes of a value that is not long
 _LONG = 10  # operations that one counts as, on long values
 
 # %% ../../nbs/database/02_connection.ipynb #a474a436
@@ -361,16 +366,15 @@ class _StatementLog:
         "Forget the statement before; the next one may read long values, and calls of slow functions may be counted."
         self.columns: tuple[str, ...] = ()
         self.is_long, self.is_counted = is_long, is_counted
-        self.is_quick = True  # whether all its functions are
         self.weight = self.growing = 1  # operations that one counts as, by its functions
         self.is_watched = False  # whether it calls a JSON aggregate
         self.is_compiling = False
         self.reads_left = 2 * self.budget.limits.program  # of columns, by views
 
-    def compiles(self, wait: bool = True) -> bool:
-        "Call it before SQLite compiles; False if that would have to wait."
-        self.is_compiling = _memory.begin_compiling(self.budget.limits.program, wait)
-        return self.is_compiling
+    def compiles(self) -> None:
+        "Call it before SQLite compiles."
+        _memory.begin_compiling(self.budget.limits.program)
+        self.is_compiling = True
 
     def has_compiled(self) -> None:
         "Called after SQLite compiled, or failed to."
@@ -381,8 +385,7 @@ class _StatementLog:
     def on_function(self, name: str) -> None:
         "Called while a statement is compiled, for each function, and with an empty name for each SELECT."
         name = name.lower()
-        if name and name not in _QUICK_FUNCTIONS:
-            self.is_quick = False
+        if name:
             self.growing = max(self.growing, _GROWING.get(name, 1))
             if name not in _LINEAR_FUNCTIONS and name not in _GROWING:
                 self.weight = _OTHERS
@@ -400,9 +403,8 @@ class _StatementLog:
         self.has_compiled()
         budget = self.budget
         budget.ticks = budget.charged = 0
+        budget.pause = budget.scheduled
         self.columns = tuple([c[0] for c in cursor.get_description()])
-        if budget.limits is FAST_LIMITS:
-            return self.is_quick
         if budget.limits.weighted:
             each = self.weight if self.is_counted else max(self.weight, self.growing)
             budget.unit = budget.every * each * (_LONG if self.is_long else 1)
@@ -463,7 +465,6 @@ class _Known(NamedTuple):
 
     columns: tuple[str, ...]
     block: int  # rows that are read without being measured
-    is_quick: bool  # whether all its functions are
     cell: int  # bytes that values may have
 
 # %% ../../nbs/database/02_connection.ipynb #58b5b8c2
@@ -502,16 +503,17 @@ class GuardedConnection:
         limits: Limits,  # what each statement may use
         pages: Any = None,  # the file of a private copy, in the place of one at `path`
         is_counted: bool = False,  # calls of functions that can be slow are
+        scheduler: FairScheduler | None = None,  # of the cores, where many sessions share them
     ):
+        self.scheduler = scheduler
         self.limits, self.is_counted = limits, False
         self._twin: GuardedConnection | None = None  # for statements whose functions are counted
         self._counted: dict[str, bool] = {}  # those
-        self._open_twin = partial(type(self), path, tables, limits, is_counted=True)
+        self._open_twin = partial(type(self), path, tables, limits, None, True, scheduler)
         self.reason = ""  # why the last statement failed: cell, operations or another
         self.has_run = False  # it was compiled
         self.known: dict[str, _Known] = {}
         self.new_statements = 0  # since the memory of statements was looked at
-        self._slow: dict[str, bool] = {}  # statements that `run_brief` stopped
         self.budget = _Budget(limits)
         if path is None:  # in the process of a server, whose other threads each look disturbs
             self.budget.every = self.seldom
@@ -520,7 +522,7 @@ class GuardedConnection:
         is_large = (
             isinstance(path, Path) and path.is_file() and path.stat().st_size > LARGE_FILE_BYTES
         )
-        self._files = _Files(self.budget, is_large, pages)
+        self._files = _Files(self.budget, is_large, pages, scheduler)
         if pages is not None:
             pages.budget = self.budget
         # SQLite's limit is the process's, so that opening fails while others compile
@@ -544,6 +546,29 @@ class GuardedConnection:
 
     def run(self, sql: str) -> Result:
         "Run one checked statement within the limits; raises `QueryError`."
+        if self.scheduler is None:
+            return self._run(sql)
+        with self.turn():
+            return self._run(sql)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        "A core for the statements of the block, where a scheduler has them."
+        if self.scheduler is None:
+            yield
+            return
+        budget = self.budget
+        with self.scheduler.core() as use:
+            budget.scheduled = None if use is None else partial(self.scheduler.pause, use)
+            budget.ticks = 0
+            try:
+                yield
+            finally:
+                budget.scheduled = None
+                if use is not None:  # what is left of a slice, and as much for each statement
+                    use.operations += budget.ticks % budget.looks * self._every + budget.every
+
+    def _run(self, sql: str) -> Result:
         known = self.known.get(sql)
         if known is None:
             return self._run_new(sql)
@@ -552,6 +577,7 @@ class GuardedConnection:
             budget.begin(self.limits)
         budget.ticks = budget.charged = budget.unit = 0
         budget.last_page = budget.deadline = None
+        budget.pause = budget.scheduled
         if self._every != self.seldom:
             self._look_every(self.seldom)
         if self._cell != known.cell:
@@ -568,28 +594,6 @@ class GuardedConnection:
         except (apsw.Error, MemoryError, UnicodeError, QueryError) as e:
             raise self._failed(e) from None
         return self._result(known.columns, rows)
-
-    def run_brief(self, sql: str) -> Result:
-        "Run one checked statement under `FAST_LIMITS`; raises `NotBrief` where they don't suffice, for errors too."
-        budget, known = self.budget, self.known.get(sql)
-        budget.begin(FAST_LIMITS)
-        self.log.begin()
-        if sql in self._slow or not (known.is_quick if known else self.log.compiles(wait=False)):
-            raise NotBrief
-        self._set_cell(_SHORT)
-        try:
-            columns, rows = self._read(sql, known)
-            if len(rows) * len(columns) > FAST_LIMITS.cells or budget.is_read_out():
-                raise NotBrief
-        except (apsw.Error, MemoryError, UnicodeError, QueryError, NotBrief):
-            if budget.stop:
-                self._slow[sql] = True
-                _forget_oldest(self._slow, self.max_known)
-            self._new_cursors()
-            raise NotBrief from None
-        if not known and self._never_changes:
-            self._remember(sql, columns)
-        return Result(columns, rows)
 
     def _run_new(self, sql: str) -> Result:
         "Run a statement for the first time, or on a database that may have changed."
@@ -610,7 +614,8 @@ class GuardedConnection:
                 self.count_functions()
         if self._twin is None:
             self._twin = self._open_twin()
-        return self._twin.run(sql)
+        self._twin.budget.scheduled = self.budget.scheduled
+        return self._twin._run(sql)
 
     def next_way(self, is_long: bool) -> bool | None:
         "Whether a statement that failed is run again with long values; None if it is not run again."
@@ -646,8 +651,10 @@ class GuardedConnection:
                     lacks_memory = isinstance(e, apsw.NoMemError) and not budget.stop
                     if is_last or not (lacks_memory or budget.has_grown):
                         raise self._failed(e) from None
-                    if lacks_memory:
-                        nobody_else = _memory.compile_lock
+                    if (
+                        lacks_memory
+                    ):  # it keeps its core, since others may wait for the lock with theirs
+                        nobody_else, budget.scheduled = _memory.compile_lock, None
             time.sleep(_memory.pause)
             is_last = True
             self._new_cursors()
@@ -661,19 +668,17 @@ class GuardedConnection:
             self.is_counted = True
             count_functions(self.con, self.limits, _weak_charge(self.budget))
 
-    def _read(self, sql: str, known: _Known | None = None) -> tuple[tuple[str, ...], list[tuple]]:
+    def _read(self, sql: str) -> tuple[tuple[str, ...], list[tuple]]:
         "Columns and rows of a statement within the limits of the budget, counted."
         log, limits = self.log, self.budget.limits
         if self._every != self.budget.every:
             self._look_every(self.budget.every)
         self.budget.count_pages()
         try:
-            run = self._cursor.execute if known else self._traced.execute
-            cursor = run(
-                sql, can_cache=bool(known)
-            )  # what is not known must be compiled to be heard of
-            # now, because what follows a semicolon is compiled too
-            columns = known.columns if known else log.columns
+            cursor = self._traced.execute(
+                sql, can_cache=False
+            )  # it must be compiled to be heard of
+            columns = log.columns  # now, because what follows a semicolon is compiled too
             block = _block(columns, limits)
             rows = list(islice(cursor, block))
             if len(rows) == block:
@@ -724,7 +729,7 @@ class GuardedConnection:
         "Note that a statement ran through."
         if sum(map(len, columns)) < self.max_name_characters:
             block = _block(columns, self.limits)
-            self.known[sql] = _Known(columns, block, self.log.is_quick, self._cell)
+            self.known[sql] = _Known(columns, block, self._cell)
             _forget_oldest(self.known, self.max_known)
 
     def _result(self, columns: tuple[str, ...], rows: list[tuple]) -> Result:
@@ -762,6 +767,7 @@ class GuardedConnection:
     def _look_every(self, operations: int) -> None:
         "Let SQLite call the budget after so many operations."
         self._every = operations
+        self.budget.looks = max(1, FairScheduler.slice // operations)
         self.con.set_progress_handler(self.budget.tick, operations)
 
     def _new_cursors(self) -> None:

@@ -9,7 +9,7 @@ __all__ = ['MOST_CHANGED', 'Change', 'WritableCopy']
 
 # %% ../../nbs/database/06_writing.ipynb #26ec0a26
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import zip_longest
@@ -25,7 +25,6 @@ from sql_env.database.catalog import (
     row_number_name,
 )
 from sql_env.database.connection import (
-    _T,
     GuardedConnection,
     _bounded_compiling,
     _Budget,
@@ -267,7 +266,9 @@ class WritableCopy:
         is_small = isinstance(path, bytes) or path.stat().st_size <= _SMALL_BYTES
         self._pages = pages = None if is_small else _ChangedPages(path)  # type: ignore[arg-type]
         tables_read = frozenset(info.name.lower() for info in database.infos)
-        self._guarded = GuardedConnection(None, tables_read, limits, pages)
+        self._guarded = GuardedConnection(
+            None, tables_read, limits, pages, scheduler=database.scheduler
+        )
         self._may_read: Any = self._guarded.con.authorizer
         self._before: apsw.Connection | None = None  # to an image, as it was at the beginning
         self._layouts: dict[str, _Layout] = {}
@@ -321,7 +322,11 @@ class WritableCopy:
         is_long, lacked_memory = False, False
         while True:
             try:
-                with _memory.compile_lock if lacked_memory else nullcontext():
+                with self._guarded.turn(), _memory.compile_lock if lacked_memory else nullcontext():
+                    if (
+                        lacked_memory
+                    ):  # it keeps its core, since others may wait for the lock with theirs
+                        self._guarded.budget.scheduled = None
                     self._transaction(statements, is_long)
                 break
             except QueryError as e:
@@ -412,19 +417,11 @@ class WritableCopy:
         try:
             self.changes()
         finally:
-            self.drop()
-
-    def drop(self) -> None:
-        "Forget the copy, and its changes unless they are known."
-        if not self.is_closed:
-            self.is_closed, self._changes = True, self._changes or []
-            self._guarded.close()
-            if self._before is not None:
-                self._before.close()
-
-    def apart(self, work: Callable[["WritableCopy"], _T]) -> _T:
-        "What some work on the copy gives, done where the copy is."
-        return work(self)
+            if not self.is_closed:
+                self.is_closed, self._changes = True, self._changes or []
+                self._guarded.close()
+                if self._before is not None:
+                    self._before.close()
 
     def __enter__(self):
         return self
@@ -436,14 +433,6 @@ class WritableCopy:
     def is_touched(self) -> bool:
         "Whether any row may have changed."
         return bool(self._touched)
-
-    @property
-    def held(self) -> int:
-        "Bytes of memory that it takes, about."
-        pages = self._pages
-        return 100_000 + (
-            len(pages.changed) * pages.page_size if pages else 3 * len(self._image or b"")
-        )
 
     @property
     def _allowed(self) -> str:

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from ..database.connection import _untimed
 from ..database.database import Database
 from ..database.guards import Limits, QueryError, connect_readonly
 from ..database.writing import Change, WritableCopy
@@ -258,7 +257,6 @@ def _kept(what: str, q: Question, database: Database, *about: Any) -> tuple:
     return what, _DatabaseState.of(database.path), q.gold_statements, q.writes, *about
 
 # %% ../../nbs/grading/05_changes.ipynb #7748c7bb
-@_untimed
 def gold_changes(q: Question, database: Database) -> GoldChanges:
     "What gold of a task changes on its database, worked out once; raises `QueryError`."
     key = _kept("gold", q, database)
@@ -576,7 +574,6 @@ def _run_gold_on(
     return states, idle
 
 # %% ../../nbs/grading/05_changes.ipynb #65ea530c
-@_untimed
 def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartStates:
     "Contents made for each statement, and some of them with values beside the texts that gold names."
     parts = _read_parts(q.gold_statements, q.writes)

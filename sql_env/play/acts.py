@@ -24,7 +24,7 @@ from ..sql.text import Result, quote_identifier
 
 if TYPE_CHECKING:  # the help of the command reads the acts, and carries none out
     from sql_env.database.catalog import TableInfo
-    from sql_env.database.database import BriefDatabase, Database
+    from sql_env.database.database import Database
     from sql_env.database.writing import WritableCopy
     from sql_env.grading.answers import Verdict
     from sql_env.play.board import _Board
@@ -84,7 +84,7 @@ class Scene(NamedTuple):
 
     board: "_Board"  # what the agent knows
     ask: "Ask"  # the question it works on
-    source: "Database | BriefDatabase | WritableCopy"  # where it reads
+    source: "Database | WritableCopy"  # where it reads
     seed: int = 0  # of the rows that are drawn
 
 # %% ../../nbs/play/05_acts.ipynb #f9a2c177

@@ -19,9 +19,9 @@ from random import Random
 from sys import getsizeof
 from typing import Unpack
 
-from ..database.database import BriefDatabase, Database, NotBrief
-from ..database.guards import FAST_LIMITS, Limits, QueryError
-from ..database.writing import Change, WritableCopy
+from ..database.database import Database
+from ..database.guards import Limits, QueryError
+from ..database.writing import Change
 from ..grading.answers import Verdict
 from ..grading.readings import UnreadableAnswerError
 from ..grading.variants.selection import why_no_instances
@@ -103,13 +103,7 @@ _MIN_RECORD_BYTES = 400_000  # of the texts of all turns
 _RECORD_BYTES_PER_STEP = 2_000  # or this for each step of the budget, if it is more
 _MAX_EXCESS_CHARS = 100  # characters of a text that are recorded beyond
 
-# %% ../../nbs/play/07_episode.ipynb #6e808f51
-_BRIEF_ANSWER_CHARS = 200  # a longer answer is not compared in a server's event loop
-
-# %% ../../nbs/play/07_episode.ipynb #6aa5404c
-_Source = Database | BriefDatabase | WritableCopy  # where an act reads
-
-# %% ../../nbs/play/07_episode.ipynb #76188503
+# %% ../../nbs/play/07_episode.ipynb #479f84a7
 class Episode:
     "One question, or a conversation of several, on one database, from `reset` to the last answer."
 
@@ -194,17 +188,6 @@ class Episode:
 
     def step(self, action_type: str, argument: str = "") -> Observation:
         "Take one action; an agent's mistakes are observations."
-        return self._take(action_type, argument, self.database)
-
-    def try_step(self, action_type: str, argument: str = "") -> Observation | None:
-        "The same as `step` if that takes about a millisecond at most; else None, and nothing has changed."
-        try:
-            return self._take(action_type, argument, self.database.brief)
-        except NotBrief:
-            return None
-
-    def _take(self, action_type: str, argument: str, source: _Source) -> Observation:
-        "Take one action that reads from the database, or from what is brief of it; then it may raise `NotBrief`."
         if not self.asks:
             return NOT_STARTED
         if self.done:
@@ -212,15 +195,13 @@ class Episode:
                 error="episode_over: The episode is over; call reset to start another.", reward=0.0
             )
         action, problem = _parse_action(action_type, argument, self.acts)
-        if source is not self.database and not self._may_be_brief(action):
-            raise NotBrief
         if self._is_shared:
             self._unshare()
         work, error, said = self.ask.work, "", None
         try:
             if problem is not None:
                 raise problem
-            scene = Scene(self.board, self.ask, (work and work.copy) or source, self.seed)
+            scene = Scene(self.board, self.ask, (work and work.copy) or self.database, self.seed)
             said = self.acts[action.action_type].run(scene, unescape_markup(argument))
         except QueryError as e:
             if e.kind == "bad_database":  # nobody who plays can help it
@@ -230,21 +211,6 @@ class Episode:
         except UnreadableAnswerError as e:
             error = escape_markup(f"unreadable_answer: {e}")
         return self._finish_turn(action, said, error)
-
-    def _may_be_brief(self, action: Action) -> bool:
-        "Whether an action, its queries apart, is certain to take less than a millisecond."
-        act, work = self.acts.get(action.action_type), self.ask.work
-        if len(action.argument) > FAST_LIMITS.sql:
-            return False
-        if work is not None and (work.copy is not None or not (act and act.reads)):
-            return False  # a task's rows are changed, or are about to be
-        if act is None or not act.ends:
-            # what a query gives without rows is asked too, and may take longer
-            pays_rows = self.config.shaping or self.config.credit
-            return not (pays_rows and act and act.gives == "rows")
-        is_short = len(action.argument) <= _BRIEF_ANSWER_CHARS
-        is_small = self.board.evidence.cells <= FAST_LIMITS.cells
-        return is_short and is_small and self.verify == "value"
 
     def _finish_turn(self, action: Action, said: Said | None, error: str) -> Observation:
         "Take what an act said, or that it was refused: all that changes."
@@ -476,19 +442,6 @@ class _QuestionSampler:
             self._subsets[key] = found
         return self._subsets[key]
 
-    def is_ready(
-        self,
-        question_id: str | None = None,
-        split: str | None = None,
-        difficulty: str | None = None,
-    ) -> bool:
-        "Whether choosing needs no search through all questions, and no variants."
-        if self.why_refused is not None:
-            return False
-        if question_id is not None:
-            return question_id in self.questions.by_id
-        return (split, difficulty) in self._subsets
-
     def choose(
         self,
         question_id: str | None = None,
@@ -626,10 +579,6 @@ class EpisodeEnv:
     def step(self, action_type: str, argument: str = "") -> Observation:
         "Take one action, as `Episode.step` does."
         return self.episode.step(action_type, argument) if self.episode else NOT_STARTED
-
-    def try_step(self, action_type: str, argument: str = "") -> Observation | None:
-        "`step` if it is certain to be brief, else None, as `Episode.try_step` does."
-        return self.episode.try_step(action_type, argument) if self.episode else NOT_STARTED
 
     def why_refused(self, question: Question) -> str:
         "Why a question can't be graded as `verify` says, as a sentence; empty if it can."

@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
-from ..database.connection import _T
 from ..database.database import Database
 from ..database.guards import QueryError
 from ..database.writing import Change, WritableCopy
@@ -79,7 +78,7 @@ class _TaskWork:
     def execute(self, sql: str) -> str:
         "Carry out statements, all or none; the rows that changed, as text. Raises `QueryError`."
         if self.copy is None:
-            self.copy = self.database.work_copy(self.question.writes)
+            self.copy = self.database.writer(self.question.writes)
         counts = self.copy.execute(sql)
         self.batches.append(sql)
         return "\n".join(map(str, counts)) or "No row was changed."
@@ -101,15 +100,6 @@ class _TaskWork:
     @property
     def share(self) -> float:
         "Share of the rows that gold changes which are as they should be; 0 if any other row was changed."
-        return self._beside_copy(_TaskWork._share)
-
-    def _beside_copy(self, judge: Callable[..., _T], *args: Any) -> _T:
-        "What a judge finds, where the changes are."
-        about = self.question, list(self.batches)
-        work = partial(_judge_beside, about, judge, args)
-        return self.copy.apart(work) if self.copy else self.database.apart(work, 0)
-
-    def _share(self) -> float:
         if not self.batches or not self.question.gold_statements:
             return 0.0
         try:
@@ -126,9 +116,6 @@ class _TaskWork:
         queries: list[str],  # that ran in the episode
     ) -> Verdict:
         "Whether the rows are as they should be; raises `QueryError`."
-        return self._beside_copy(_TaskWork._verdict, list(queries))
-
-    def _verdict(self, queries: list[str]) -> Verdict:
         q = self.question
         try:
             verdict = judge_changes(q, self.database, self.changes)
@@ -142,8 +129,10 @@ class _TaskWork:
 
     def robust_verdict(self, verdict: Verdict) -> Verdict:
         "The same on other contents of the tables, where the task states a rule."
-        judge = partial(judge_replay, self.question, batches=self.batches)
-        return self.database.apart(judge) if verdict else verdict
+        if not verdict:
+            return verdict
+        with self.database.turn():
+            return judge_replay(self.question, self.database, batches=self.batches)
 
     def close(self) -> None:
         "Forget the copy; the changes are kept."
@@ -202,14 +191,6 @@ def _work_again(
     if is_closed:
         work.close()
     return work
-
-# %% ../../nbs/play/04_judges.ipynb #0a3e9007
-def _judge_beside(
-    about: tuple, judge: Callable, args: tuple, where: Database | WritableCopy
-) -> Any:
-    "What a judge finds of some work, in the process of its copy, or of its database."
-    found = (where, None) if isinstance(where, Database) else (where.database, where)
-    return judge(_TaskWork(about[0], *found, *about[1:]), *args)
 
 # %% ../../nbs/play/04_judges.ipynb #b95c635f
 @dataclass(eq=False)
@@ -336,7 +317,8 @@ def _judge_robust(ask: Ask) -> Verdict:
     else:
         about: dict[str, Any] = dict(answer=ask.answered, queries=ask.queries, verdict=verdict)
         evenly = ask.verify != "value"  # then time tells nothing
-        found = ask.board.database.apart(partial(verify_robust, q, evenly=evenly, **about))
+        with ask.board.database.turn():
+            found = verify_robust(q, ask.board.database, evenly=evenly, **about)
     return replace(found, correct=None) if found.reason in NOT_JUDGED else found
 
 # %% ../../nbs/play/04_judges.ipynb #8e6f3d26

@@ -9,21 +9,15 @@ __all__ = ['TRUNCATED_MESSAGE', 'EPISODE_OVER', 'MAX_CALLS', 'MAX_MESSAGE_CHARS'
            'replay', 'SessionVerdict', 'Session']
 
 # %% ../../nbs/play/10_session.ipynb #5046f172
-import hashlib
-import hmac
 import json
 import re
 import sys
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from os import environ
-from threading import Lock, RLock
-from types import NoneType
+from threading import RLock
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
-from ..database.catalog import database_fingerprint
 from ..database.guards import EnvironmentFailedError
 from ..grading.readings import MAX_ANSWER_CHARS
 from .acts import ACTIONS, Action, prompt, repair_unicode
@@ -40,7 +34,6 @@ from sql_env.play.chat import (
 )
 from .episode import Episode, EpisodeEnv, Observation, Turn
 from ..plugins import Fields
-from ..questions.question_set import Question, QuestionSet
 
 # %% ../../nbs/play/10_session.ipynb #8345ebcd
 def _nudge_text(actions: Sequence[str] = ACTIONS) -> str:
@@ -352,124 +345,6 @@ def replay(
         episode.step(*action)
         yield episode.turns[-1]
 
-# %% ../../nbs/play/10_session.ipynb #7c5e16e7
-def _env_settings(env: EpisodeEnv) -> Fields:
-    "What observations and rewards depend on besides the question, as JSON."
-    settings = env.settings | dict(limits=env.questions.limits)
-    return json.loads(json.dumps(settings, default=repr))
-
-# %% ../../nbs/play/10_session.ipynb #bc059bca
-def _data_keys(env: EpisodeEnv, question: Question) -> dict[str, str]:
-    "Keys of the content that a question is played on: its text, and its database."
-    return dict(
-        question=hashlib.sha256(question.question_text.encode(errors="replace")).hexdigest(),
-        database=database_fingerprint(env.questions.databases[question.database_name]),
-    )
-
-# %% ../../nbs/play/10_session.ipynb #195b38f0
-def _check_types(state: Fields) -> None:
-    "Raise `TypeError` if a part of a state is not what `Session.state` makes; it may come from a stranger."
-    settings, counts = state["settings"], state["counts"]
-    if not isinstance(counts, dict):
-        counts = {"": counts}
-    parts: list[tuple[str, Any, type | tuple]] = [
-        ("question_id", state["question_id"], str),
-        ("seed", state["seed"], (int, NoneType)),
-        ("given_up", state["given_up"], str),
-        ("system", settings["system"], (str, NoneType)),
-        ("max_chars", settings["max_chars"], int),
-        ("max_nudges", settings["max_nudges"], int),
-        ("settings", settings, dict),
-        ("messages", state["messages"], list),
-        ("notes", state["notes"], list),
-        *(("a message", message, dict) for message in state["messages"]),
-        *(("a note", note, str) for note in state["notes"]),
-        *((f"counts[{name!r}]", n, int) for name, n in counts.items()),
-    ]
-    for name, value, wanted in parts:
-        if not isinstance(value, wanted) or isinstance(value, bool):
-            raise TypeError(f"{name} is {type(value).__name__}")
-    if settings["max_chars"] < 1 or settings["max_nudges"] < 0:
-        raise TypeError("max_chars or max_nudges is too small")
-
-# %% ../../nbs/play/10_session.ipynb #db271071
-def _state_problem(env: EpisodeEnv, state: Fields) -> str:
-    "Why a session's state can't go on in an environment; empty if it can."
-    question = env.questions.by_id.get(state["question_id"])
-    if question is None:
-        return f"{env.questions.name} has no question {state['question_id']!r}"
-    for what, key in _data_keys(env, question).items():
-        if state["data"][what] != key:
-            return f"the {what} of {question.question_id} has changed"
-    here, there = _env_settings(env), state["environment"]
-    differ = [name for name in {**here, **there} if here.get(name) != there.get(name)]
-    if not differ:
-        return ""
-    values = [f"{name}={there.get(name)!r}, not {here.get(name)!r}" for name in differ]
-    return f"with {'; '.join(values)}"
-
-# %% ../../nbs/play/10_session.ipynb #5ea1a002
-def _seal(state: Fields) -> str:
-    "The seal of a state by the secret in `SQL_ENV_STATE_KEY`; empty if there is no secret."
-    if not (secret := environ.get("SQL_ENV_STATE_KEY")):
-        return ""
-    sealed = {name: value for name, value in state.items() if name != "seal"}
-    text = json.dumps(sealed, sort_keys=True)
-    return hmac.new(secret.encode(), text.encode(), "sha256").hexdigest()
-
-# %% ../../nbs/play/10_session.ipynb #049edef4
-def _seen_key(o: Observation | None) -> str:
-    "A key of what the agent saw last."
-    seen = (
-        []
-        if o is None
-        else [o.schema_info, o.result, o.error, o.step_count, o.budget_remaining, o.done]
-    )
-    return hashlib.sha256(json.dumps(seen).encode()).hexdigest()
-
-# %% ../../nbs/play/10_session.ipynb #50aab006
-_REMEMBERED_BYTES = 32_000_000  # of the sessions on one set of questions
-_SESSION_BYTES = 4_000  # of a session without messages and results
-
-# %% ../../nbs/play/10_session.ipynb #50aab007
-class _Snapshots:
-    "Sessions as they were when their states were taken, by digests of the states; the latest ones."
-
-    def __init__(self, most_bytes: int = _REMEMBERED_BYTES):
-        self.most_bytes, self.size = most_bytes, 0
-        self._kept: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
-        self._lock = Lock()
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def add(self, text: str, session: Any) -> None:
-        "Remember a fork of a session; what exceeds the room goes, the oldest first."
-        key, held = hashlib.sha256(text.encode()).digest(), session.episode.board.evidence.size
-        size = _SESSION_BYTES + 2 * len(text) + held
-        with self._lock:
-            self.size += size - self._kept.pop(key, (None, 0))[1]
-            self._kept[key] = session, size
-            while self.size > self.most_bytes:
-                self.size -= self._kept.popitem(last=False)[1][1]
-
-    def find(self, state: Any) -> Any:
-        "The session of a state that was made here and has not changed since; None if there is none."
-        try:
-            key = hashlib.sha256(json.dumps(state).encode()).digest()
-        except (TypeError, ValueError, RecursionError):
-            return None
-        with self._lock:
-            return self._kept.get(key, (None, 0))[0]
-
-# %% ../../nbs/play/10_session.ipynb #50aab010
-_SNAPSHOTS: WeakKeyDictionary[QuestionSet, _Snapshots] = WeakKeyDictionary()
-
-# %% ../../nbs/play/10_session.ipynb #50aab011
-def _snapshots_of(questions: QuestionSet) -> _Snapshots:
-    "What this process remembers of sessions on a set of questions."
-    return _SNAPSHOTS.setdefault(questions, _Snapshots())
-
 # %% ../../nbs/play/10_session.ipynb #98cb2dfa
 class SessionVerdict(NamedTuple):
     "What became of an episode; for trainers and reports, never for the agent."
@@ -512,7 +387,6 @@ class Session:
         self.rewards: list[float] = []  # of each action
         self.conversation = Conversation()
         self.has_failed = False  # the environment, so that there is no verdict
-        self._keys: dict[str, str] | None = None  # of the data, once they were asked for
         self._is_shared = False  # what was said belongs to a fork as well
         self._lock = RLock()
 
@@ -635,63 +509,32 @@ class Session:
             elif self.episode is not None:  # of a fork
                 self.episode.close()
             self.episode, self.observation, self.conversation = None, None, Conversation()
-            self.actions, self.rewards, self._keys = [], [], None
+            self.actions, self.rewards = [], []
             self._is_shared = self.has_failed = False
 
     def state(self) -> Fields:
-        "All that `resume` needs, as JSON, without gold; this process remembers the session."
+        "All that `resume` needs, as JSON, without gold."
         with self._lock:
             episode = self._check_begun()
-            self._keys = self._keys or _data_keys(self.env, episode.question)
-            state = dict(
-                question_id=episode.question.question_id,
-                seed=episode.seed,
-                data=self._keys,
-                environment=_env_settings(self.env),
-                settings=dict(
-                    system=self.system, max_chars=self.max_chars, max_nudges=self.max_nudges
-                ),
-                actions=self.actions,
-                seen=_seen_key(self.observation),
-                **self.conversation.state(),
+            settings = dict(
+                system=self.system, max_chars=self.max_chars, max_nudges=self.max_nudges
             )
-            if seal := _seal(state):
-                state["seal"] = seal
-            text = json.dumps(state)
-            twin = self.fork()
-            twin.env = None  # type: ignore[assignment]  # which would keep the questions for ever
-            _snapshots_of(self.env.questions).add(text, twin)
-            return json.loads(text)
+            about = dict(question_id=episode.question.question_id, seed=episode.seed)
+            about |= dict(settings=settings, actions=self.actions)
+            return json.loads(json.dumps(about | self.conversation.state()))
 
     @classmethod
     def resume(
         cls,
         env: EpisodeEnv,  # with the questions and settings of the one that the state was made in
-        state: Fields,
-        check: bool = False,  # play all actions again, even if this process remembers the session
+        state: Fields,  # which is not checked
     ) -> "Session":
-        "The session that a state was taken from; raises `ValueError` if data or settings are others."
-        twin = None if check else _snapshots_of(env.questions).find(state)
-        if type(twin) is cls and _env_settings(env) == state["environment"]:
-            session = twin.fork()
-            session.env = env
-            return session
-        try:
-            _check_types(state)
-            if (seal := _seal(state)) and not hmac.compare_digest(seal, state["seal"]):
-                raise ValueError("this state was changed, or sealed with another secret")
-            if problem := _state_problem(env, state):
-                raise ValueError(f"this state was made elsewhere: {problem}")
-            session = cls(env, **state["settings"])
-            session._open(env.start(env.questions.get(state["question_id"]), state["seed"]))
-            for action in state["actions"]:
-                session._step(Action(*action))
-            session.conversation.restore(state)
-            seen = state["seen"]
-        except (LookupError, TypeError, AttributeError) as e:
-            raise ValueError(f"this is no state of a session: {type(e).__name__}: {e}") from None
-        if _seen_key(session.observation) != seen:
-            raise ValueError("the actions of this state gave other observations when it was made")
+        "The session that a state was taken from: its actions are taken again."
+        session = cls(env, **state["settings"])
+        session._open(env.start(env.questions.get(state["question_id"]), state["seed"]))
+        for action in state["actions"]:
+            session._step(Action(*action))
+        session.conversation.restore(state)
         return session
 
     def _check_begun(self) -> Episode:
@@ -707,7 +550,7 @@ class Session:
 
     def _open(self, observation: Observation) -> None:
         self.episode, self.observation = self.env.episode, observation
-        self.actions, self.rewards, self._keys = [], [], None
+        self.actions, self.rewards = [], []
         self._is_shared = self.has_failed = False
         self.conversation = Conversation(
             self.max_nudges, self.max_chars, keep_ids=True, actions=self.env.actions

@@ -11,7 +11,7 @@ __all__ = ['CERTIFIED', 'kept_by', 'tested', 'Proof', 'prove', 'prove_on', 'cert
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -499,15 +499,11 @@ def _judge_certified(ask: Ask) -> Verdict:
     if q.writes:
         return Verdict(None, "no_proof", "statements that change rows are not proved")
     judged = verdict if robust is None or robust.correct is None else robust
-    proof = (
-        ask.board.database.apart(
-            partial(certify, q, answer=ask.answered, queries=ask.queries, verdict=judged)
-        )
-        if judged.correct
-        else None
-    )
-    if proof is None:
+    if not judged.correct:
         return judged
+    with ask.board.database.turn():
+        database, answer = ask.board.database, ask.answered
+        proof = certify(q, database, answer=answer, queries=ask.queries, verdict=judged)
     correct = dict(proved=True, refuted=False).get(
         proof.outcome
     )  # None where a person must grant a fact of the data

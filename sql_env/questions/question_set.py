@@ -24,6 +24,7 @@ from typing import Any
 
 from .. import meanings
 from ..database.database import Database, Descriptions, Limits
+from ..database.scheduling import FairScheduler
 from ..plugins import Fields
 from ..sql.analysis import classify_difficulty, referenced_tables
 from ..sql.shapes import SHAPE_RULES
@@ -483,7 +484,7 @@ class QuestionSet(Sequence):
         self.limits = limits
         self.descriptions = dict(descriptions or {})
         self._open: dict[str, Database] = {}
-        self.workers: Any = None  # where statements run, if not in this process
+        self.scheduler: FairScheduler | None = None  # of the cores, where many sessions share them
 
     def __len__(self):
         return len(self.questions)
@@ -516,22 +517,22 @@ class QuestionSet(Sequence):
         self, questions: Iterable[Question], quarantined: Iterable[Question] = ()
     ) -> "QuestionSet":
         "The same databases with other questions."
-        return self._twin(questions, quarantined, self.limits, self.workers)
+        return self._twin(questions, quarantined, self.limits, self.scheduler)
 
     def with_limits(self, limits: Limits) -> "QuestionSet":
         "The same questions on databases that open with other limits; flags stay as the source found them."
-        return self._twin(self.questions, self.quarantined, limits, self.workers)
+        return self._twin(self.questions, self.quarantined, limits, self.scheduler)
 
-    def with_workers(self, workers: Any) -> "QuestionSet":
-        "The same questions on databases whose statements run in `Workers`, as those of a server do."
-        return self._twin(self.questions, self.quarantined, self.limits, workers)
+    def with_scheduler(self, scheduler: FairScheduler) -> "QuestionSet":
+        "The same questions on databases whose statements wait for their turn, as those of a server do."
+        return self._twin(self.questions, self.quarantined, self.limits, scheduler)
 
     def _twin(
-        self, questions: Any, quarantined: Any, limits: Limits, workers: Any
+        self, questions: Any, quarantined: Any, limits: Limits, scheduler: FairScheduler | None
     ) -> "QuestionSet":
         about = (self.databases, self.name, self.left_out, quarantined, limits)
         twin = QuestionSet(questions, *about, self.descriptions)
-        twin.workers = workers
+        twin.scheduler = scheduler
         return twin
 
     def filter(
@@ -569,7 +570,7 @@ class QuestionSet(Sequence):
                 raise KeyError(f"no database {name!r}; {near}")
             about = self.descriptions.get(name)
             database = Database(self.databases[name], self.limits, about)
-            self._open[name] = database.run_in(self.workers) if self.workers else database
+            self._open[name] = database.share_cores(self.scheduler) if self.scheduler else database
         return self._open[name]
 
     def is_open(self, name: str) -> bool:

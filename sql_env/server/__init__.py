@@ -7,8 +7,8 @@ __getattr__, __dir__ = lazy_names(
     {
         "environment": "SQLEnvironment",
         "settings": "Settings",
-        "app": "create_app serve",
-        "mcp_tools": "serve_mcp",
+        "app": "create_app serve serve_mcp",
+        "mcp_tools": "Players make_mcp_server",
     },
     dict.fromkeys(("environment", "settings", "app", "mcp_tools"), "openenv"),
 )

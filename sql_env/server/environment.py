@@ -8,17 +8,15 @@ Docs: https://hjerpe.github.io/sql_env/server/environment.html.md"""
 __all__ = ['REVEAL_MODES', 'ResetError', 'SQLEnvironment']
 
 # %% ../../nbs/server/01_environment.ipynb #41357911
+import json
 import logging
-from asyncio import CancelledError, sleep, wrap_future
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import partial
-from inspect import signature
+from contextlib import AbstractContextManager
 from typing import Any
 from uuid import uuid4
 
 from .. import __version__
-from ..database.workers import Errand
+from ..database.scheduling import SessionUse, playing
 from ..models import SQLAction, SQLObservation, SQLState
 from ..play.board import escape_markup
 from ..play.episode import Episode, EpisodeEnv, Observation
@@ -138,6 +136,9 @@ def _task(question: Question, index: int, place: int) -> dict[str, Any]:
         question=escape_markup(question.question_text),
     )
 
+# %% ../../nbs/server/01_environment.ipynb #5983264a
+_log = logging.getLogger("sql_env")
+
 # %% ../../nbs/server/01_environment.ipynb #7615825e
 class _VerdictRubric(Rubric):
     "What an observation says of one verdict, 1 or 0, or of the reward; None before the end, and if nobody judged."
@@ -169,17 +170,13 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
         reward: RewardConfig | str = "sparse",
         verify: str = "value",  # how answers are graded, one of `JUDGES`
         schema_level: str = "names",  # what is known at the start, one of `SCHEMA_LEVELS`
-        executor: Executor
-        | None = None,  # runs a server's longer steps; one thread of its own if None
         reveal: str = "verdict",  # what an agent is told of how it did, one of `REVEAL_MODES`
-        on_end: Callable[[dict[str, Any]], Any]
-        | None = None,  # gets the result of each episode that ends
         actions: str | Iterable[str] = "",  # that are allowed beside `ACTIONS`
     ):
         super().__init__(rubric=_VerdictRubric(parts=("correct", "grounded", "robust")))
         if reveal not in REVEAL_MODES:
             raise ValueError(f"no reveal mode {reveal!r}; there are {', '.join(REVEAL_MODES)}")
-        self.reveal, self._on_end = reveal, on_end
+        self.reveal = reveal
         self.questions = load("bundled") if questions is None else questions
         self.step_budget, self.schema_level = step_budget, schema_level
         self.episode_env = EpisodeEnv(
@@ -191,10 +188,7 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
             actions=actions,
         )
         self.episode_id: str | None = None
-        self._is_told = False  # the record of the episode was handed on
-        self._executor = executor
-        self._errand: Errand | None = None  # the last one that was in a thread
-        self._calls = 0  # of the two async methods
+        self._use = SessionUse()
 
     @property
     def episode(self) -> Episode | None:
@@ -212,21 +206,7 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
     ) -> SQLObservation:
         "Start an episode; `question_id`, `split`, `index` and `difficulty` choose the question. Raises `ResetError`."
         _check_reset(seed, episode_id, options)
-        return self._start(self._choose(seed, options), seed, episode_id)
-
-    async def reset_async(
-        self, seed: int | None = None, episode_id: str | None = None, **options: Any
-    ) -> SQLObservation:
-        "`reset` for a server: in the event loop if it is brief, else in a worker thread."
-        _check_reset(seed, episode_id, options)
-        await self._let_others_pass()
-        known = {k: v for k, v in options.items() if k != "index"}
-        if not self.episode_env.sampler.is_ready(**known):
-            return await self._in_thread(partial(self.reset, seed, episode_id, **options))
-        question = self._choose(seed, options)
-        if self.schema_level != "full" and self.questions.is_open(question.database_name):
-            return self._start(question, seed, episode_id)
-        return await self._in_thread(self._start, question, seed, episode_id)
+        return self._guarded(lambda: self._start(self._choose(seed, options), seed, episode_id))
 
     def step(
         self,
@@ -235,41 +215,38 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
         **kwargs: Any,
     ) -> SQLObservation:
         "Take one action; never raises."
-        sent = self._take(self.episode_env.step, action)
-        assert sent is not None  # `step` always observes
-        self._tell_end()
+        was_over = self.episode is None or self.episode.done
+        sent = self._guarded(lambda: self._take(action))
+        if not was_over:
+            self.log_result(self.episode)
         return sent
 
-    def _take(
-        self, step: Callable[[str, str], Observation | None], action: SQLAction
-    ) -> SQLObservation | None:
-        "Take one action by some way to step; None if that gives None."
+    def log_result(self, episode: Episode | None) -> None:
+        "Write the result of an episode that is over to the log."
+        if episode is not None and episode.done:
+            _log.info("episode %s", json.dumps(_episode_record(episode, self.episode_id)))
+
+    def counted(self) -> AbstractContextManager[None]:
+        "Count the statements of a block for this session."
+        return playing(self._use)
+
+    def _take(self, action: SQLAction) -> SQLObservation:
+        sent = self._send(self.episode_env.step(action.action_type, action.argument))
+        self.rubric(action, sent)  # type: ignore[misc]
+        return sent
+
+    def _guarded(self, work: Callable[[], SQLObservation]) -> SQLObservation:
+        "What some work of this session observes, or that the environment failed; raises `ResetError` only."
         try:
-            obs = step(action.action_type, action.argument)
-            if obs is None:
-                return None
-            sent = self._send(obs)
-            self.rubric(action, sent)  # type: ignore[misc]
+            with self.counted():
+                return work()
+        except ResetError:
+            raise
         except Exception as e:
             return self._give_up(e)
-        return sent
-
-    async def step_async(
-        self, action: SQLAction, timeout_s: float | None = None, **kwargs: Any
-    ) -> SQLObservation:
-        "`step` for a server: in the event loop if it is brief, else in a worker thread."
-        await self._let_others_pass()
-        sent = self._take(self.episode_env.try_step, action)
-        if sent is None:
-            return await self._in_thread(self.step, action)
-        if sent.done and self._on_end:  # it may wait for a disk
-            await self._in_thread(self._tell_end)
-        return sent
 
     def close(self) -> None:
         "Forget the episode; more than once does no harm, and `reset` starts anew."
-        if self._errand is not None:  # an abandoned change of rows ends first
-            self._errand.wait()
         self.episode_env.close()
         self.episode_id = None
 
@@ -331,52 +308,17 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
         self, question: Question, seed: int | None, episode_id: str | None
     ) -> SQLObservation:
         obs = self.episode_env.start(question, seed, episode_id)
-        self._is_told = False
-        self.episode_id = episode_id or str(
-            uuid4()
-        )  # names a run; nothing an agent sees depends on it
+        self.episode_id = episode_id or str(uuid4())  # nothing that an agent sees depends on it
         return self._send(obs)
 
     def _send(self, obs: Observation) -> SQLObservation:
         metadata = _metadata(self.episode, self.episode_id, self.reveal)
         return _to_sql_observation(obs, metadata, self.reveal)
 
-    def _tell_end(self) -> None:
-        "Hand the record of an episode on; what fails there is no part of the episode."
-        episode = self.episode
-        if self._on_end is None or self._is_told or episode is None or not episode.done:
-            return
-        self._is_told = True
-        try:
-            self._on_end(_episode_record(episode, self.episode_id))
-        except Exception as e:
-            logging.getLogger("sql_env").error("the record of an episode is lost", exc_info=e)
-
     def _give_up(self, e: Exception) -> SQLObservation:
         "The end of an episode that the environment could not go on with: no reward, as nothing was judged."
-        logging.getLogger("sql_env").error("step failed", exc_info=e)
+        _log.error("an episode failed", exc_info=e)
         metadata = _metadata(self.episode, self.episode_id, self.reveal) | dict(blame="environment")
         self.close()
         error = "internal: The environment failed, not the agent; reset to start another episode."
         return SQLObservation(error=error, done=True, reward=None, metadata=metadata)
-
-    async def _let_others_pass(self) -> None:
-        self._calls += 1
-        if self._calls % 4 == 0:
-            await sleep(0)
-
-    async def _in_thread(self, work: Callable, *args: Any) -> Any:
-        self._executor = self._executor or ThreadPoolExecutor(1)
-        self._errand = errand = Errand()
-        future = self._executor.submit(errand.run, work, *args)
-        try:
-            return await wrap_future(future)
-        except CancelledError:
-            if future.cancel():
-                errand.over.set()
-            errand.abandon()
-            raise
-
-
-# OpenEnv asks for the signature at each reset
-SQLEnvironment.reset_async.__signature__ = signature(SQLEnvironment.reset_async)  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ from ..models import SQLAction, SQLObservation
 from ..paths import terminal_text
 from ..play.acts import ACTIONS, find_act
 from .environment import ResetError, SQLEnvironment
-from .settings import Seats
+from .limits import Seats
 from ..view.episode import EpisodeView, Outcome, error_part, touched_tables, view_episode
 from ..view.html import element, render_html, stylesheet
 from ..view.page import episode_view_html, part_html, question_html

@@ -20,7 +20,6 @@ from typing import Any
 
 import apsw
 
-from ...database.connection import _untimed
 from ...database.database import Database
 from ...database.guards import QueryError, check_statement
 from sql_env.grading.answers import (
@@ -203,7 +202,6 @@ class _PairMaker:
         return found
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #16da0c89
-@_untimed
 def _make_pair_variants(generator: InstanceGenerator, gold_sql: str, sql: str) -> Variants:
     "Instances for a gold query and another one, none if they can't be made."
     with generator.lock:

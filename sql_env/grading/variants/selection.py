@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from ...database.connection import _untimed
 from ...database.guards import QueryError
 from ..answers import compare_rows
 from .columns import DENSE, GROUPED, MIXED, NARROW, ONE_ROW, REAL
@@ -536,7 +535,6 @@ class _VariantStore:
         named = generator.named_columns(sql, other_sql)
         return "SELECT *" if named is None else " ".join(sorted(named - of_gold))
 
-    @_untimed
     def _find_or_build(
         self, path: str | Path | bytes, sql: str, k: int, seed: int, named: str
     ) -> Variants:
