@@ -26,8 +26,8 @@ from sql_env.server.environment import _episode_record
 from sql_env.server.limits import Seats
 from sql_env.server.mcp_tools import Players
 from sql_env.server.settings import Settings, _load_questions
-from sql_env.sql.clauses import column_origins
 from sql_env.sql.mutants import leaves_out
+from sql_env.sql.origins import column_origins
 
 
 def test_small_functions_at_their_limits():
