@@ -216,11 +216,6 @@ def test_what_a_query_compares():
     assert analysis.table_conditions(grouped, ["size"]) == []
 
 
-def test_comparisons_of_a_query_with_values():
-    for sql, tests in cases("sqltext_comparisons"):
-        assert tuple(analysis.value_tests(sql)) == tests, sql
-
-
 def test_mutants_are_near_and_differ():
     sql = "SELECT land, count(*) FROM city WHERE size > 3 AND name LIKE 'O%' GROUP BY land, size ORDER BY 2 LIMIT 3"
     mutants = one_edit_mutants(sql)
