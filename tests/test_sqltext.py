@@ -1,4 +1,4 @@
-"What is read off the text of a query: tokens, Spider's hardness, sorting keys, ties, literals, bare columns, mutants."
+"What is read off the text of a query: tokens, Spider's hardness, sorting keys, ties, literals, mutants."
 
 import json
 import re
