@@ -375,7 +375,7 @@ def _engine_policy(recipe: Recipe, tokenizer: Any) -> Callable[[Any], NanoPolicy
 
     def make(model: Any) -> NanoPolicy:
         options: dict[str, Any] = dict(max_new_tokens=recipe.turn_tokens, batch_size=64)
-        policy = NanoPolicy(temperature=1.0, check=False, keep_tokens=True, **options)
+        policy = NanoPolicy(temperature=1.0, keep_tokens=True, **options)
         policy.max_chars = recipe.env["max_chars"]
         policy.backend._loaded = TurnWriter(_engine_of(model), own.end), own
         return policy

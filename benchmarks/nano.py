@@ -9,7 +9,6 @@ python benchmarks/nano.py baselines     # random, greedy, oracle and the best re
 python benchmarks/nano.py collect       # benchmarks/nano.json, and the figures in nbs/images
 python benchmarks/nano.py misses        # right answers by what a question does not mention, from nano.json
 python benchmarks/nano.py empty --seed 0 # what a model does next when its query found nothing
-python benchmarks/nano.py check         # the model that ships, without and with the check of what it writes
 """
 
 import json
@@ -223,7 +222,7 @@ def ship(
     about |= dict(command=f"python benchmarks/nano.py ship --seed {seed} --stage {stage}")
     about |= dict(seed=seed, stage=stage)
     about["evaluations"] = {
-        line["suite"]: dict(n=line["n"], unchecked=line["success"]) for line in results
+        line["suite"]: dict(n=line["n"], success=line["success"]) for line in results
     }
     write_card(about, out)
 
@@ -281,8 +280,7 @@ def load_all(model: Path) -> list:
 def shipped_card(about: dict) -> str:
     "The card beside the weights."
     rows = [
-        f"| {name} | {checked_rate(of)} | {of['unchecked']:.1%} | {of['n']} |"
-        for name, of in about["evaluations"].items()
+        f"| {name} | {of['success']:.1%} | {of['n']} |" for name, of in about["evaluations"].items()
     ]
     return "\n".join(
         [
@@ -294,23 +292,15 @@ def shipped_card(about: dict) -> str:
             "It learned from generated worlds and from the train split of the bundled questions:",
             "on other databases and in other words it is mostly wrong.",
             "",
-            "`NanoPolicy` replaces calls that the episode rules out (`sql_env.nano.text`);",
-            "the column *without the check* is of the weights alone.",
-            "",
-            "| suite | right | without the check | episodes |",
-            "|---|---|---|---|",
+            "| suite | right | episodes |",
+            "|---|---|---|",
             *rows,
             "",
-            f"Made by `{about['command']}` (seed {about['seed']}, stage `{about['stage']}`), the table by",
-            "`python benchmarks/nano.py check`. Licence: as the package.",
+            f"Made by `{about['command']}` (seed {about['seed']}, stage `{about['stage']}`).",
+            "Licence: as the package.",
             "",
         ]
     )
-
-
-def checked_rate(of: dict) -> str:
-    "The share of right answers with the check, empty if it was not measured."
-    return f"{of['checked']:.1%}" if "checked" in of else ""
 
 
 SQL_PIECES = (
@@ -520,7 +510,7 @@ def empty(
     rows = []
     for stage in stages or ("few", "told", "play_2", "all"):
         model = folder / f"nano-{seed}" / stage / "model"
-        policy = NanoPolicy(model, temperature=temperature, check=False)
+        policy = NanoPolicy(model, temperature=temperature)
         for suite in NOT_NAMED:
             env = EpisodeEnv(suite_questions(suite, n))
             with tempfile.TemporaryDirectory() as logs:
@@ -552,54 +542,6 @@ def found_nothing(result: str) -> bool:
     return (
         lines[-1] == "(no rows)" or len(lines) == 2 and set(lines[1].split(" | ")) <= {"NULL", "0"}
     )
-
-
-@app.command()
-def check(
-    suites: Annotated[list[str] | None, typer.Option("--suite", help="All if left out.")] = None,
-    n: int = 500,
-    processes: int = os.cpu_count() or 1,
-    out: Path = HERE / "nano_check.json",
-    weights: Annotated[Path, typer.Option(help="Whose card gets the figures.")] = HERE.parent
-    / "sql_env/nano/weights",
-):
-    "The model that ships, without and with the check of what it writes; what is there already is left out."
-    from concurrent.futures import ProcessPoolExecutor
-    from itertools import product
-    from multiprocessing import get_context
-
-    from sql_env.training.run import EVAL_SUITES
-
-    os.environ["OMP_NUM_THREADS"] = "1"  # a process on each core
-    rows = json.loads(out.read_text(encoding="utf-8"))["rows"] if out.exists() else []
-    order = list(product(EVAL_SUITES, (False, True)))
-    done = {(row["suite"], row["check"]) for row in rows if row["asked"] == n}
-    left = [pair for pair in order if pair not in done and pair[0] in (suites or EVAL_SUITES)]
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        for row in pool.map(checked_row, *zip(*left), [n] * len(left)) if left else ():
-            rows.append(row)
-            print(row["suite"], row["check"], row["success"], flush=True)
-            write_rows(out, "check", rows)
-    rows.sort(key=lambda row: order.index((row["suite"], row["check"])))
-    write_rows(out, "check", rows)
-    if suites or n != 500:
-        return  # the card has whole suites
-    about = json.loads((weights / "nano.json").read_text(encoding="utf-8"))
-    for row in rows:
-        of = about["evaluations"].setdefault(row["suite"], {})
-        of |= {"n": row["n"], "checked" if row["check"] else "unchecked": row["success"]}
-    write_card(about, weights)
-
-
-def checked_row(suite: str, check: bool, n: int) -> dict:
-    "The result of the model that ships in one suite."
-    from sql_env.nano.engine import NanoModel
-    from sql_env.training.run import _suite_row, evaluate_checkpoint
-
-    start = time.process_time()
-    result = evaluate_checkpoint(NanoModel(check=check), [suite], n)[suite]
-    row = _suite_row(result, suite=suite, check=check, asked=n)
-    return row | dict(cpu_seconds=round(time.process_time() - start))
 
 
 @cache

@@ -9,7 +9,7 @@ Each arm begins with the same weights, plays (or imitates) the same questions, a
 model wrote (or learned) as trajectory GRPO needs for its steps. Questions are those of level 2 that do not name the
 column of a condition; those that four tries of the start all get right or all get wrong are left out. Learning rate
 and weight of the distance to the start are chosen for each arm on validation questions first. The test is the suite
-`level 2, column not named`, greedy, without the check.
+`level 2, column not named`, greedy.
 """
 
 import json
@@ -77,7 +77,7 @@ def doable(folder: Path, n: int):
 
     path, questions = folder / "doable.json", untold(3, folder, n)
     if not path.exists():
-        policy = NanoPolicy(temperature=1.0, check=False, batch_size=64, max_new_tokens=80)
+        policy = NanoPolicy(temperature=1.0, batch_size=64, max_new_tokens=80)
         sessions = []
         for q in questions:
             sessions.append(Session(EpisodeEnv(questions, budget=8)))
@@ -145,12 +145,12 @@ def distance(folder: Path) -> float:
 
 
 def judged(model, questions) -> dict:
-    "The share of right answers of a model, greedy and without the check, and each answer."
+    "The share of right answers of a model, greedy, and each answer."
     from sql_env import EpisodeEnv
     from sql_env.evaluation import evaluate
     from sql_env.nano.engine import NanoPolicy
 
-    policy = NanoPolicy(model, check=False, batch_size=64)
+    policy = NanoPolicy(model, batch_size=64)
     result = evaluate(
         EpisodeEnv(questions, budget=15), policy, batch=64, robust=False, progress=False
     )

@@ -14,8 +14,8 @@ import json
 import time
 from pathlib import Path
 
+from sql_env.evaluation.harness import check_part, suite_parts
 from sql_env.evaluation.results import EvaluationResult, load_result
-from sql_env.evaluation.verification import check_part, suite_parts, why_left_out
 from sql_env.sources.loading import load, takes_option
 
 
@@ -23,8 +23,8 @@ def row(part, result: EvaluationResult) -> dict:
     "The figures of a policy on a part."
     low, high = result.interval()
     return dict(
-        part=part.name,
-        digest=part.digest,
+        part=part["name"],
+        digest=part["digest"],
         policy=result.policy,
         episodes=result.n_completed,
         success=round(result.success_rate, 4),
@@ -37,14 +37,16 @@ def row(part, result: EvaluationResult) -> dict:
 def parts_with_questions(suite: str):
     "Each part that can be played here, with its questions."
     for part in suite_parts(suite):
-        if why := why_left_out(part):
-            print(why)
-            continue
-        options = dict(part.source)
+        options = dict(part["source"])
         source = options.pop("source")
         if takes_option(source, "n"):
-            options["n"] = part.n
-        yield part, check_part(part, load(source, progress=False, **options))
+            options["n"] = part["n"]
+        try:
+            yield part, check_part(part, load(source, progress=False, **options))
+        except ValueError as e:
+            if not part["databases"]:
+                raise
+            print(f"{part['name']} is left out: {e}")
 
 
 def play(suite: str, logs: Path, model: str, name: str, n: int, only: list[str]) -> None:
@@ -69,24 +71,24 @@ def play(suite: str, logs: Path, model: str, name: str, n: int, only: list[str])
         )  # by its folder's settings, as `sql_env evaluate --model` plays it
     policy.name = name
     for part, questions in parts_with_questions(suite):
-        if only and part.name not in only:
+        if only and part["name"] not in only:
             continue
-        env, log = EpisodeEnv(questions, **part.play), logs / part.name / f"{name}.jsonl"
+        env, log = EpisodeEnv(questions, **part["play"]), logs / part["name"] / f"{name}.jsonl"
         batch = min(n, 32) if hasattr(policy, "select_actions") else 1
         began = time.process_time()
-        result = evaluate(env, policy, min(n, part.n), log=log, progress=False, batch=batch)
-        print(part.name, result, f"{time.process_time() - began:.0f} s of CPU", flush=True)
+        result = evaluate(env, policy, min(n, part["n"]), log=log, progress=False, batch=batch)
+        print(part["name"], result, f"{time.process_time() - began:.0f} s of CPU", flush=True)
 
 
 def rows(suite: str, logs: Path) -> list[dict]:
     "A row for each log of each part; raises `ValueError` if a log is not of the part's questions."
     made = []
     for part, questions in parts_with_questions(suite):
-        for path in sorted((logs / part.name).glob("*.jsonl")):
+        for path in sorted((logs / part["name"]).glob("*.jsonl")):
             result = load_result(path)
             ids = {e.question_id for e in result.episodes}
             if not ids <= {q.question_id for q in questions}:
-                raise ValueError(f"{path} is not a log of {part.name}")
+                raise ValueError(f"{path} is not a log of {part['name']}")
             made.append(row(part, result))
     return made
 
@@ -110,7 +112,7 @@ def main() -> None:
         rate = f"{r['success']:6.1%} [{r['low']:.1%}, {r['high']:.1%}]"
         print(f"{r['part']:14} {r['policy']:28} {r['episodes']:4} {rate}")
     if given.out:
-        digests = {part.name: part.digest for part in suite_parts(given.suite)}
+        digests = {part["name"]: part["digest"] for part in suite_parts(given.suite)}
         command = "python benchmarks/suite.py runs/v1 --out benchmarks/suite.json"
         known = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
         made = {
@@ -118,7 +120,7 @@ def main() -> None:
             for r in [*known, *found]
             if r["digest"] == digests[r["part"]]
         }
-        order = {part.name: i for i, part in enumerate(suite_parts(given.suite))}
+        order = {part["name"]: i for i, part in enumerate(suite_parts(given.suite))}
         all_rows = sorted(made.values(), key=lambda r: (order[r["part"]], r["policy"]))
         saved = dict(command=command, suite=given.suite, digests=digests, rows=all_rows)
         given.out.write_text(json.dumps(saved, indent=1) + "\n")

@@ -1,8 +1,7 @@
-"""What going back costs, how well few continuations value a state, and what travels between machines.
+"""What going back costs, and what travels between machines.
 
 python benchmarks/trees.py forks    # time and bytes of a fork by depth; 10,000 of them alive
 python benchmarks/trees.py resume   # going on from a state, whose actions are played again
-python benchmarks/trees.py values   # values of 16 continuations against those of 1,024
 python benchmarks/trees.py actors   # trees of two Ray actors that get states
 
 Each writes its part of benchmarks/trees.json. Times are the best of several, in CPU seconds of this process.
@@ -10,7 +9,6 @@ Each writes its part of benchmarks/trees.json. Times are the best of several, in
 
 import gc
 import json
-import math
 import os
 import resource
 import statistics
@@ -31,7 +29,7 @@ ID = "vet_clinic-02"
 def keep(name: str, rows: list[dict]) -> None:
     "Put rows into the file, with the command that made them."
     known = json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else {}
-    known["command"] = "python benchmarks/trees.py forks (resume, values, actors)"
+    known["command"] = "python benchmarks/trees.py forks (resume, actors)"
     known[name] = dict(command=f"python benchmarks/trees.py {name}", rows=rows)
     OUT.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     for row in rows:
@@ -140,57 +138,6 @@ class Distracted:
             share = 0.05 + 0.6 * Random(observation.question).random()
         chosen = self.other if self.rng.random() < share else self.oracle
         return chosen.select_action(observation)
-
-
-def correlation(xs: list[float], ys: list[float]) -> float:
-    return round(statistics.correlation(xs, ys), 3)
-
-
-@app.command()
-def values(questions: int = 12, few: int = 16, many: int = 1024, repeats: int = 5):
-    "Values of states of played episodes, from few continuations and from many."
-    from sql_env import EpisodeEnv, Session, load
-    from sql_env.evaluation import step_values
-    from sql_env.play.acts import ACTS
-
-    found, start = [], time.process_time()
-    rng = Random(5)
-    for reward in ("sparse", "partial"):
-        env = EpisodeEnv(load("bundled"), budget=6, reward=reward)
-        close, rough = [], [[] for _ in range(repeats)]
-        for q in load("bundled").sample(questions, 3):
-            policy = Distracted()
-            session = Session(env)
-            session.begin(q.question_id)
-            policy.rng = Random(rng.random())
-            for _ in range(3):
-                if session.done:
-                    break
-                kind, argument = policy.select_action(session.observation)
-                name, parameter = ACTS[kind][1:3]
-                session.call(name, {parameter: argument})
-            exact = [v for v in step_values(session, policy, many, seed=1) if v.n]
-            close += [v.value for v in exact]
-            for k in range(repeats):
-                again = step_values(session, policy, few, seed=100 + k)
-                rough[k] += [v.value for v in again if v.n]
-        each = [correlation(r, close) for r in rough]
-        errors = [
-            math.sqrt(statistics.mean([(a - b) ** 2 for a, b in zip(r, close)])) for r in rough
-        ]
-        found.append(
-            dict(
-                reward=reward,
-                states=len(close),
-                few=few,
-                many=many,
-                correlation=each,
-                error=round(statistics.mean(errors), 3),
-                spread=round(statistics.pstdev(close), 3),
-            )
-        )
-    found.append(dict(cpu_seconds=round(time.process_time() - start, 1)))
-    keep("values", found)
 
 
 class Grower:

@@ -35,7 +35,7 @@ _OURS = dict(
         oracle="sql_env.policies.baselines:OraclePolicy",
         nano="sql_env.nano.engine:NanoPolicy",
     ),
-    models={"nano.json": "sql_env.nano.engine:load_nano"},
+    models={"nano.json": "sql_env.nano.engine:NanoModel"},
     recipes=dict(first="sql_env.nano.training:FIRST", nano="sql_env.nano.training:NANO"),
     actions={},
 )

@@ -18,7 +18,7 @@ from sql_env.sources.files import Drafts
 from sql_env.sources.loading import _complete_questions, load
 from sql_env.sql.analysis import parse_sql
 from sql_env.sql.mutants import one_edit_mutants
-from sql_env.sql.shapes import SHAPE_RULES, bare_columns
+from sql_env.sql.shapes import SHAPE_RULES
 
 SCHEMA = """
 CREATE TABLE captain (captain_id INTEGER PRIMARY KEY, name TEXT, home TEXT);
@@ -141,11 +141,6 @@ def test_a_database_that_fails_is_reported_and_the_audit_keeps_to_the_limits_of_
     assert audit_summary(report)["failed"] == report.failed
 
 
-@pytest.mark.parametrize("sql, bare", cases("audit_bare_columns"))
-def test_bare_columns(harbour, sql, bare):
-    assert len(bare_columns(sql, instance_generator(harbour.databases["harbour"]).shapes)) == bare
-
-
 SHAPES_SCHEMA = """
 CREATE TABLE lab (lab_id INTEGER PRIMARY KEY, name TEXT, size TEXT, staff INTEGER, rent REAL, opened TEXT,
                   closed TEXT);
@@ -179,7 +174,7 @@ ANSWERS = (("What is the mean?", 58.75, True), ("To two decimals?", 58.75, False
 
 @pytest.mark.parametrize("text, value, is_rounded", [*ANSWERS, ("How many?", 58, False), ("How many?", 58.0, False)])
 def test_an_answer_without_a_query_may_be_rounded(text, value, is_rounded):
-    q = audit._check_gold(None, None, None, Question("q", text, "labs", "", gold_answer=((value,),)))
+    q = audit._check_gold(None, None, Question("q", text, "labs", "", gold_answer=((value,),)))
     assert ("rounded" in q.flags) == is_rounded
 
 

@@ -1,7 +1,6 @@
-"Kinds of failures: a hundred labelled ones, and the spellings that must not look like a difference."
+"Kinds of failures: each is told of labelled episodes as a person named it."
 
 import json
-from collections import Counter
 from pathlib import Path
 
 from made_rows import made_row
@@ -11,8 +10,6 @@ from sql_env.evaluation import read_log, rows
 from sql_env.play import ACTIONS, Action
 from sql_env.play.episode import Turn
 from sql_env.policies.requests import Completion, RolloutAborted
-from sql_env.sql import one_edit_mutants
-from sql_env.sql.clauses import differing_clauses
 from sql_env.view.logs import JsonlLog
 
 LABELS = [json.loads(line) for line in (Path(__file__).parent / "labelled_failures.jsonl").read_text().splitlines()]
@@ -65,46 +62,9 @@ def play_label(label, questions, folder, number):
     return trajectory
 
 
-def test_at_least_ninety_of_a_hundred_labelled_failures_get_the_kind_a_person_named(questions, tmp_path):
-    missed = []
+def test_each_labelled_failure_gets_the_kind_a_person_named(questions, tmp_path):
     for number, label in enumerate(LABELS):
-        kind = rows.classify_failure(play_label(label, questions, tmp_path, number))
-        if kind != label["kind"]:
-            missed.append((label["kind"], kind, label.get("sql") or label["says"]))
-    print(len(LABELS) - len(missed), "of", len(LABELS), missed)
-    assert len(LABELS) == 100 and len(missed) <= 10, missed
-
-
-EDITS = dict(
-    filter="drop_where operator literal drop_term and_or drop_not add_not drop_having",
-    aggregate="aggregate count_distinct count_star",
-    order="drop_order flip_order",
-    rows="drop_limit limit add_distinct drop_distinct set_operation union_all",
-    tables="left_join drop_branch",
-)
-CLAUSE_OF_EDIT = {edit: clause for clause, edits in EDITS.items() for edit in edits.split()}
-
-
-def test_an_edited_gold_query_differs_in_the_clause_that_was_edited(questions):
-    "Labels of another origin: the edits of `one_edit_mutants`. Those in subqueries of conditions count as filters."
-    right = n = 0
-    for question in questions[::5]:
-        for edit, sql in one_edit_mutants(question.gold_sql):
-            if wanted := CLAUSE_OF_EDIT.get(edit):
-                differs = differing_clauses(sql, question.gold_sql)
-                n, right = n + 1, right + (differs[:1] == [wanted])
-    print(right, "of", n)
-    assert right / n >= 0.93
-
-
-def test_other_spellings_do_not_look_like_another_filter():
-    gold = "SELECT COUNT(*) FROM batch JOIN beer ON beer.beer_id = batch.beer_id WHERE beer.name = 'Lantern'"
-    for sql in (
-        "select COUNT(1) from Batch as b inner join beer on b.beer_id = beer.beer_id where 'Lantern' = beer.Name",
-        "SELECT COUNT(*) FROM beer, batch WHERE beer.name IN ('Lantern') AND batch.beer_id = beer.beer_id",
-        "WITH x AS (SELECT * FROM beer WHERE name = 'Lantern') SELECT COUNT(*) FROM batch b JOIN x USING (beer_id)",
-    ):
-        assert "filter" not in differing_clauses(sql, gold), sql
+        assert rows.classify_failure(play_label(label, questions, tmp_path, number)) == label["kind"], label
 
 
 def wrong(reason="values", gold="SELECT a FROM t", sql=""):
@@ -112,11 +72,10 @@ def wrong(reason="values", gold="SELECT a FROM t", sql=""):
     return rows.Trajectory(made_row(0, reason=reason), {}, turns, gold_sql=gold)
 
 
-def test_nothing_is_known_where_a_server_tells_nothing_and_nested_queries_are_not_read_to_the_end():
-    assert rows.classify_failure(wrong(sql="SELECT " + "(" * 3000 + "1" + ")" * 3000)) == "wrong_rows"
+def test_a_query_that_cannot_be_read_and_a_server_that_tells_nothing_give_a_wrong_answer():
+    for sql in "SELECT " + "(" * 3000 + "1" + ")" * 3000, "SELECT ((( nothing":
+        assert rows.classify_failure(wrong("rows", sql=sql)) == "wrong_answer"
     assert rows.classify_failure(wrong("undisclosed", "", "SELECT 1")) == "wrong_answer"
-    assert rows.classify_failure(wrong("columns", "", "SELECT 1")) == "wrong_columns"
-    assert rows.classify_failure(wrong("rows", sql="SELECT ((( nothing")) == "wrong_rows"
 
 
 def test_right_and_crashed_episodes_have_no_kind_and_each_kind_has_words():
@@ -124,9 +83,9 @@ def test_right_and_crashed_episodes_have_no_kind_and_each_kind_has_words():
     crashed = rows.Trajectory(rows.EpisodeResult(0, "q", error="E: x"), {}, [])
     assert rows.classify_failure(right) == rows.classify_failure(crashed) == "" == rows.answer_query(right)
     counts = rows.count_failures([right, crashed, wrong(), wrong("not_answerable"), wrong()])
-    assert counts == dict(ungrounded=2, unanswerable=1) and set(counts) <= set(rows.FAILURES)
+    assert counts == dict(ungrounded=2, unanswerable=1)
     assert rows.failures_text(counts) == "2 no query behind it, 1 answered the unanswerable"
-    assert Counter(label["kind"] for label in LABELS).keys() <= rows.FAILURES.keys()
+    assert {label["kind"] for label in LABELS} <= rows.FAILURES.keys()
 
 
 def test_a_log_is_counted_line_by_line_and_the_last_try_counts(tmp_path):

@@ -142,7 +142,7 @@ class SameText(LocalModel):
 def test_numpy_and_transformers_play_the_same_episodes(folder):
     questions = load("worlds", level=1, split="test", n=6, seed=2)
     options = dict(nudges=0, patience=3, max_chars=600, system="")
-    players = [NanoModel(folder, 20, check=False), SameText(folder, max_new_tokens=20)]
+    players = [NanoModel(folder, 20), SameText(folder, max_new_tokens=20)]
     played = []
     for backend in players:
         result = evaluate(EpisodeEnv(questions), ChatPolicy(backend, **options), progress=False, batch=4, robust=False)
@@ -151,7 +151,7 @@ def test_numpy_and_transformers_play_the_same_episodes(folder):
 
 
 def test_a_later_turn_reads_only_what_is_new(folder):
-    nano, observation = NanoModel(folder, max_new_tokens=0, check=False), EpisodeEnv(load("bundled")).reset(seed=1)
+    nano, observation = NanoModel(folder, max_new_tokens=0), EpisodeEnv(load("bundled")).reset(seed=1)
     messages = initial_messages(observation, "")
     first = nano.complete(messages, [])
     second = nano.complete([*messages, first.message, dict(role="tool", content="loan: 3 rows")], [])

@@ -431,15 +431,3 @@ def test_batches_run_only_what_they_hold(own, cache, monkeypatch):
     assert [q.question_id for q in mixed[0]] != [q.question_id for q in first]
     with pytest.raises(SourceError, match="no source"):
         next(sources.load_batches("foldr"))
-
-
-@pytest.mark.slow
-def test_the_flags_of_real_sets_stay(spider_path):
-    "A proof never speaks against the copies, on all gold of Spider that hangs on the order of rows."
-    qs = load("spider", spider_path)
-    found = [q for q in qs.quarantined if "order_dependent" in q.flags]
-    assert len(found) >= 125
-    for name in {q.database_name for q in found}:
-        runner = GoldRunner(qs.databases[name])
-        assert not [q for q in found if q.database_name == name and runner.is_proved(q.gold_sql)]
-        runner.close()

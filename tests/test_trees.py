@@ -1,7 +1,6 @@
 "Trees of rollouts: the same wherever they grow, written to logs and read back; values of states by continuations."
 
 import json
-import math
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from random import Random
 
@@ -9,11 +8,10 @@ import pytest
 from made_sets import bundled
 
 from sql_env import ChatPolicy, EpisodeEnv, OraclePolicy, RandomPolicy, RewardConfig, Session
-from sql_env.evaluation import read_log, step_values, tree_rollouts, write_log
-from sql_env.evaluation.rollouts import _fork_policy, _states_of, _tree_trajectories, read_trees
+from sql_env.evaluation import tree_rollouts
+from sql_env.evaluation.rollouts import _fork_policy
 from sql_env.play.acts import ACTS, Action
 from sql_env.policies.requests import Completion, ModelError
-from sql_env.view.page import tree_page_html
 
 ID = "vet_clinic-02"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
@@ -125,7 +123,7 @@ def test_a_tree_is_the_same_on_a_cluster(cluster):
 
     def found(executor=None):
         trees = tree_rollouts(sessions, policy, 2, 2, 4, executor)
-        return [told(t) for t in trees], step_values(sessions[0], policy, 2, 4, executor)
+        return [told(t) for t in trees]
 
     if cluster == "ray":
         from sql_env.evaluation import RayExecutor
@@ -197,72 +195,3 @@ def test_what_can_not_be_a_tree():
         with pytest.raises(ValueError, match="not over"):
             tree_rollouts(session, RandomPolicy())
     assert tree_rollouts([], RandomPolicy()) == []
-
-
-def test_values_along_an_episode():
-    session = begun(reward="sparse", actions=[("DESCRIBE", "visit"), ("QUERY", GOLD)])
-    values = step_values(session, OraclePolicy(bundled()), 4)
-    assert [v.step for v in values] == [0, 1, 2] and [v.n for v in values] == [4, 4, 4]
-    assert [v.value for v in values] == [1, 1, 1] and values[0].error == 0
-    session.reply(said(Action("ANSWER", "45")))
-    *_, before, after = step_values(session, OraclePolicy(bundled()), 2)
-    assert (before.value, after) == (1, (3, 0, 0, 0)), "an end is worth nothing more"
-
-
-def test_values_have_an_error_and_a_seed():
-    session = begun(reward="sparse", actions=[("DESCRIBE", "visit")])
-    values = step_values(session, Distracted(), 60, seed=1)
-    assert values == step_values(session, Distracted(), 60, seed=1)
-    assert values != step_values(session, Distracted(), 60, seed=2)
-    for v in values:
-        assert v.error == pytest.approx(math.sqrt(v.value * (1 - v.value) / 59))
-    with ThreadPoolExecutor(3) as pool:
-        assert values == step_values(session, Distracted(), 60, seed=1, executor=pool)
-
-
-def test_states_are_those_of_the_conversation():
-    "Messages that are no calls, or several, are said again as they were."
-    session = begun()
-    session.reply("Let me think.")
-    session.reply(dict(tool_calls=said(Action("DESCRIBE", "visit"))["tool_calls"] * 2, content="Twice."))
-    session.reply(said(Action("QUERY", "SELECT nothing FROM visit")))
-    values = step_values(session, OraclePolicy(bundled()), 1)
-    assert [v.step for v in values] == [0, 0, 2, 3]
-
-    *_, last = _states_of(session)
-    assert last.messages == session.messages and last.state() == session.state()
-
-
-def test_a_tree_in_a_log(tmp_path):
-    roots = grown()
-    made = _tree_trajectories(roots)
-    assert [t.episode.episode_index for t in made] == list(range(len(made)))
-    write_log(tmp_path / "log.jsonl", dict(policy="distracted"), made)
-    _, read = read_log(tmp_path / "log.jsonl")
-    again = read_trees(read)
-    assert [str(t) for t in again] == [str(t) for t in roots]
-    assert [leaf.path for t in again for leaf in t.leaves] == [leaf.path for t in roots for leaf in t.leaves]
-    assert read_trees([read[0]])[0].leaves[0].trajectory == read[0]
-    read[0].branch = []
-    assert "branch" not in read[0].to_dict() and len(read_trees(read[:1])) == 0
-    root = tree_rollouts(begun(actions=[("DESCRIBE", "visit")]), Distracted(), 2, 1, seed=3)
-    (again,) = read_trees(_tree_trajectories([root]))  # one that began later comes back from its first step
-    assert again.path == () and again.children[0].turn.action == ("DESCRIBE", "visit")
-    assert str(again.children[0]).splitlines()[1:] == str(root).splitlines()[1:]
-
-
-def grown():
-    return tree_rollouts([begun(), begun("film_festival-04")], Distracted(), 2, 2, seed=3)
-
-
-def test_a_page_of_trees(sql_env, tmp_path):
-    roots = grown()
-    page = tree_page_html(roots, "<trees>")
-    assert page.count('class="tx-question"') == 2 and "&lt;trees&gt;" in page
-    assert "<script" not in page and "default-src &#x27;none&#x27;" in page.replace("'", "&#x27;")
-    assert page.count("<details") == sum(1 for root in roots for _ in root.walk()) - 2
-    write_log(tmp_path / "log.jsonl", dict(policy="distracted"), _tree_trajectories(roots))
-    code, out, err = sql_env("view", "log.jsonl", "--trees", "--out", "page.html")
-    assert code == 0 and "2 trees" in out + err and "tx-best" in (tmp_path / "page.html").read_text()
-    with pytest.raises(ValueError, match="has a branch"):
-        tree_page_html([])

@@ -13,8 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import cases
 
-from sql_env.grading.variants.instances import InstanceGenerator
-from sql_env.sql.shapes import bare_columns
 from sql_env.worlds import FAMILIES, worlds
 from sql_env.worlds.phrases import DraftRejected, Sampler, _in_period, _sample_clause, _sample_joined
 
@@ -48,11 +46,7 @@ def test_family_is_asked_and_worded_in_hundreds_of_ways(name, asked):
         assert not re.search(r"[{}|]|  | [,.?]|\bthe the\b|\ba [aeio](?!ne)", text), text
 
 
-def test_gold_says_what_grouping_determines_in_the_forms_that_people_write(asked, tmp_path):
-    for golds in asked.values():
-        for w, q, _ in [g for g in golds if "GROUP BY" in g[1].gold_sql][:2]:
-            shapes = InstanceGenerator(w.save(tmp_path)).shapes
-            assert bare_columns(q.gold_sql, shapes) == [], q.gold_sql
+def test_gold_has_the_forms_that_people_write(asked):
     golds = [q.gold_sql for found in asked.values() for _, q, _ in found]
     for form, pattern in cases("worlds_sql_forms"):
         assert sum(bool(re.search(pattern, sql)) for sql in golds) >= 2, form

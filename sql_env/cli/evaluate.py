@@ -507,7 +507,7 @@ def _evaluate(
     floor: bool,
     out: Path | None,
     as_json: bool,
-    part: Any = None,  # a `SuitePart` that the questions are
+    part: Any = None,  # of a suite, that the questions are
 ) -> None:
     "Play policies on one set of questions, and print and write what came out."
     names, settings = _policy_names(policy, chat), _play_settings(play)
@@ -524,7 +524,7 @@ def _evaluate(
     if shard and out:
         raise ValueError("--out is of a whole run: keep a shard by --log, for sql_env merge")
     loaded = questions.load(evaluation.n or 200, show_progress=not as_json)
-    from sql_env.evaluation.verification import check_part
+    from sql_env.evaluation.harness import check_part
     from sql_env.play.episode import EpisodeEnv
 
     if part:
@@ -608,23 +608,26 @@ def _evaluate_command(
     if suite is None:
         _evaluate(questions, evaluation, chat, play, policy, floor, out, as_json)
         return
-    from sql_env.evaluation.verification import suite_parts, why_left_out
+    from sql_env.evaluation.harness import suite_parts
 
     for part in suite_parts(suite):
-        if why := why_left_out(part):
-            _print_text(why, file=sys.stderr)
-            continue
-        _evaluate(
-            replace(questions, **part.source),
-            replace(evaluation, n=part.n, log=evaluation.log and evaluation.log / part.name),
-            chat,
-            replace(play, **part.play),  # type: ignore[type-var]
-            policy,
-            floor,
-            out and out / part.name,
-            as_json,
-            part,
-        )
+        name = part["name"]
+        try:
+            _evaluate(
+                replace(questions, **part["source"]),
+                replace(evaluation, n=part["n"], log=evaluation.log and evaluation.log / name),
+                chat,
+                replace(play, **part["play"]),  # type: ignore[type-var]
+                policy,
+                floor,
+                out and out / name,
+                as_json,
+                part,
+            )
+        except ValueError as e:
+            if not part["databases"]:  # only published data may be missing, or another version
+                raise
+            _print_text(f"{name} is left out: {e}", file=sys.stderr)
 
 # %% ../../nbs/cli/03_evaluate.ipynb #62547ff3
 @app.command("merge", rich_help_panel="Play and evaluate")

@@ -398,16 +398,6 @@ def _write_page(reader: Any, questions: Any, out: Path, title: str, as_json: boo
             _print_text(f"  what went wrong: {failures_text(counts)}")
     _print_text(f"{out}, {size / 1e6:.1f} MB: open it in a browser.")
 
-# %% ../../nbs/cli/02_play.ipynb #fde7388f
-def _write_trees(reader: Any, out: Path, title: str) -> None:
-    "Write the page of the trees in the logs that were read; raises `ValueError` if there is none."
-    from sql_env.evaluation.rollouts import read_trees
-    from sql_env.view.page import tree_page_html
-
-    trees = [tree for run in reader.runs for tree in read_trees(run.trajectories)]
-    out.write_text(tree_page_html(trees, title or reader.runs[0].name), encoding="utf-8")
-    _print_text(f"{out}, {len(trees)} trees: open it in a browser.")
-
 # %% ../../nbs/cli/02_play.ipynb #351d8d41
 def _follow(paths: list[Path], questions: Any, title: str, port: int, show: bool) -> None:
     "Serve the page of runs that go on, until Ctrl-C."
@@ -443,7 +433,6 @@ port          Of the page that is served; a free one if 0.
 out           The file to write.
 title         Title of the page; names of the runs if not given.
 show --open   Open it in a browser.
-trees --trees  Rollouts that branch, tries of one state side by side.
 """)
 def _view_command(
     questions: SourceOptions,
@@ -453,7 +442,6 @@ def _view_command(
     out: Path = Path("runs.html"),
     title: str = "",
     show: bool = False,
-    trees: bool = False,
     as_json: bool = False,
 ):
     """Show runs as a page of figures, filters, and every episode a click away.
@@ -479,10 +467,7 @@ def _view_command(
         _print_text(f"Left out: {sentence}", file=sys.stderr)
     if not reader.runs:
         raise ValueError(f"There is no run in {', '.join(map(str, paths))}. {_NO_LOG}")
-    if trees:
-        _write_trees(reader, out, title)
-    else:
-        n = max(run.about.get("n_questions", 1) for run in reader.runs)  # if they are generated
-        _write_page(reader, questions.load(n, show_progress=not as_json), out, title, as_json)
+    n = max(run.about.get("n_questions", 1) for run in reader.runs)  # if they are generated
+    _write_page(reader, questions.load(n, show_progress=not as_json), out, title, as_json)
     if show:
         webbrowser.open(out.resolve().as_uri())

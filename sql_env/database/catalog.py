@@ -586,9 +586,7 @@ class _TableFacts(NamedTuple):
     name: str
     columns: tuple[str, ...]  # that `SELECT *` gives, generated ones too
     declared: tuple[str, ...]  # the same with type and collation, as CREATE TABLE wants them
-    keys: tuple[tuple[int, ...], ...]  # places of the columns of each key that has no NULL
     row_id: str  # name of the number of a row; empty if there is none
-    has_plain_text: bool  # texts are compared byte by byte
 
 # %% ../../nbs/database/03_catalog.ipynb #789763ac
 _STRICT = re.compile(r"\)[^()]*\bstrict\b[^()]*$", re.I)
@@ -603,24 +601,16 @@ def _is_strict(con: apsw.Connection, table: str) -> bool:
 # %% ../../nbs/database/03_catalog.ipynb #9ffdb57e
 def _table_facts(con: apsw.Connection, table: str) -> _TableFacts:
     "The facts of a table; raises `apsw.Error`."
-    info = read_columns(con, table)
-    columns = tuple([column.name for column in info])
-    declared, collations = [], set()
+    columns = tuple([column.name for column in read_columns(con, table)])
+    declared = []
     is_strict = _is_strict(con, table)
     for column in columns:
         kind, collation, *_ = con.column_metadata("main", table, column)
         if is_strict and kind == "ANY":
             kind = ""  # in a STRICT table it keeps values as they are
         declared.append(f"{quote_identifier(column)} {kind or ''} COLLATE {collation}")
-        collations.add(collation)
     row_id = row_number_name(columns) if has_row_numbers(con, table) else ""
-    primary = primary_key(info)
-    # SQLite allows NULLs, which are not equal, in every key but these
-    is_alias = [c.type.upper() for c in info if c.key_place] == ["INTEGER"]
-    full = {c.name for c in info if c.not_null}.union(primary if is_alias or not row_id else ())
-    keys = [key for key in read_keys(con, table, info) if full.issuperset(key)]
-    whole = tuple([tuple([columns.index(name) for name in key]) for key in keys])
-    return _TableFacts(table, columns, tuple(declared), whole, row_id, collations <= {"BINARY"})
+    return _TableFacts(table, columns, tuple(declared), row_id)
 
 # %% ../../nbs/database/03_catalog.ipynb #6c9b9574
 _OBJECTS = r"""
@@ -648,8 +638,8 @@ class StatementReader:
         self._odd_names = [name for name in self.tables if not re.fullmatch(r"\w+", name)]
         self._facts: dict[str, _TableFacts] = {}
 
-    def tables_read(self, sql: str) -> tuple[list[str], bool]:
-        "The tables that a statement reads or names, sorted, and whether it reads a view; raises `apsw.Error`."
+    def tables_read(self, sql: str) -> list[str]:
+        "The tables that a statement reads or names, sorted; raises `apsw.Error`."
         names: set[str] = set()
 
         def authorize(operation, first, second, database, inner):
@@ -667,7 +657,7 @@ class StatementReader:
         text = " ".join(used).lower()
         names |= {name for name in self._odd_names if name in text}
         names.update(re.findall(r"\w+", text))
-        return sorted(self.tables[name] for name in names & self.tables.keys()), len(used) > 1
+        return sorted(self.tables[name] for name in names & self.tables.keys())
 
     def facts(self, table: str) -> _TableFacts:
         "The facts of a table; raises `apsw.Error`."

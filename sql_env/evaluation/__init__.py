@@ -12,7 +12,7 @@ __getattr__, __dir__ = lazy_names(
         ),
         "rows": "EpisodeResult",
         "logs": "merge_logs read_log rescore_log write_log",
-        "rollouts": "step_values tree_rollouts",
+        "rollouts": "tree_rollouts",
         "processes": "ProcessWorkers RayExecutor",
         "audit": "audit_markdown audit_questions",
     },

@@ -25,9 +25,7 @@ from ..database.guards import QueryError
 from .rows import _normalized_gold
 from ..grading.answers import Verdict, compare_rows
 from ..grading.variants.columns import NUMBER_FORM
-from ..grading.variants.instances import InstanceGenerator
 from sql_env.grading.variants.selection import (
-    instance_generator,
     variants_for,
     why_no_instances,
     why_no_variants,
@@ -44,16 +42,8 @@ from sql_env.questions.question_set import (
     QuestionSet,
     as_conversation,
 )
-from ..sql.shapes import SHAPE_RULES, bare_columns, shapes
+from ..sql.shapes import SHAPE_RULES, shapes
 from ..sql.text import quote_identifier
-
-# %% ../../nbs/evaluation/10_audit.ipynb #851fdd9b
-def _has_bare_columns(sql: str, generator: InstanceGenerator) -> bool:
-    "Whether a query selects a bare column; False if sqlglot can't read it."
-    try:
-        return bool(bare_columns(sql, generator.shapes))
-    except Exception:
-        return False
 
 # %% ../../nbs/evaluation/10_audit.ipynb #36c5ef49
 def _changes_float_bits(runner: GoldRunner, q: Question) -> bool:
@@ -106,9 +96,7 @@ def _shape_doubts(db: Database, q: Question) -> dict[str, str]:
     return found
 
 # %% ../../nbs/evaluation/10_audit.ipynb #17a8abeb
-def _check_gold(
-    runner: GoldRunner, generator: InstanceGenerator | None, db: Database, q: Question
-) -> Question:
+def _check_gold(runner: GoldRunner, db: Database, q: Question) -> Question:
     "The question with the flags that its gold gives it; of rows without a query only their decimals are looked at."
     if q.writes:
         return judge_task(q.with_fields(flags=(), reasons=()), db)
@@ -129,8 +117,6 @@ def _check_gold(
     ranks = q.ranks or False
     if q.gold_answer and not compare_rows(list(now.gold_answer), q.gold_answer, ranks).correct:
         found = found.with_flag("stale")
-    if generator and _has_bare_columns(now.gold_sql, generator):
-        found = found.with_flag("bare_column")
     if _changes_float_bits(runner, now):
         found = found.with_flag("float_bits")
     for flag, reason in _shape_doubts(db, now).items():
@@ -315,7 +301,6 @@ def _audit_database(
     name = questions[0].database_name
     path = qs.databases[name]
     runner, why_none = GoldRunner(path, qs.limits), why_no_instances(path)
-    generator = None if why_none else instance_generator(path)
     playable = [q.with_fields(flags=(), reasons=()) for q in questions]
     env = EpisodeEnv(
         QuestionSet(playable, qs.databases, qs.name, limits=qs.limits),
@@ -324,9 +309,7 @@ def _audit_database(
     db, report = env.questions.database(name), AuditReport(qs.name, [])
     correct, robust = Counter[str](), Counter[str]()
     for q in questions:
-        checked = as_conversation(
-            [_check_gold(runner, generator, db, part) for part in q.conversation]
-        )
+        checked = as_conversation([_check_gold(runner, db, part) for part in q.conversation])
         if not QUARANTINE_FLAGS & set(checked.flags):
             flags, right, right_on_variants, judged = _check_by_playing(env, q, hacks)
             for flag in flags:

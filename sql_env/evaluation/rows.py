@@ -27,16 +27,15 @@ import sql_env
 from .. import meanings
 from ..database.catalog import database_fingerprint
 from ..grading.answers import Verdict
-from ..grading.readings import is_last
 from ..grading.variants.robust import ROBUST_REASONS
-from ..play.acts import ENDS, Action
+from ..play.acts import Action
 from ..play.chat import tool_schemas
 from ..play.episode import Episode, Turn
 from ..play.judges import judge_chain
 from ..plugins import Fields
 from ..policies.requests import usage_cost
 from ..questions.question_set import Question
-from ..sql.clauses import differing_clauses
+from ..sql.analysis import referenced_tables
 from ..sql.text import normalize_sql
 
 # %% ../../nbs/evaluation/03_rows.ipynb #4173cdb8
@@ -334,7 +333,6 @@ class Trajectory:
 # %% ../../nbs/evaluation/03_rows.ipynb #0b4712e3
 FAILURES = meanings("""
 no_tool_call: never called a tool
-refusal: refused
 filtered: filtered by its provider
 length: cut by length
 context_full: context full
@@ -342,51 +340,34 @@ gave_up: gave up
 budget: out of budget
 abstained: abstained
 unanswerable: answered the unanswerable
+format: answer unreadable
 ungrounded: no query behind it
-format: format
-wrong_columns: wrong columns
-wrong_rows: wrong rows
-wrong_filter: wrong filter
+query_error: last query failed
 wrong_tables: wrong tables
-wrong_aggregate: wrong aggregate
-wrong_order: wrong order
-missing_changes: changes missing
 wrong_changes: wrong changes
-collateral: changed too much
-wrong_answer: wrong, not known why
+wrong_answer: wrong answer
 """)
 
 # %% ../../nbs/evaluation/03_rows.ipynb #4e28c179
-_REFUSAL = re.compile(
-    r"\b(?:i|we)(?:['’]m| am|['’]re| are)?\s+(?:sorry,? but |afraid )?(?:i\s+)?"
-    r"(?:can(?:['’]?t|not| not)|won['’]?t|unable|not able|not allowed|must decline|have to decline|decline)\b"
-    r".{0,50}?\b(?:help|assist|provide|comply|fulfil\w*|discuss|disclose|share|do (?:this|that)|with (?:this|that))\b",
-    re.I | re.S,
-)
-_FILTERED = {"content_filter", "safety", "prohibited_content", "blocklist", "recitation"}
-_CUT = {"length", "max_tokens"}
+_FILTERED = {"content_filter", "safety", "prohibited_content", "blocklist", "recitation", "refusal"}
 _FULL = re.compile(r"too long|context|model_length", re.I)
 _LIMITS = {"length", "context_full", "budget"}  # kinds of failures that a limit is to blame for
 
 # %% ../../nbs/evaluation/03_rows.ipynb #ce9bf523
 def _without_answer(trajectory: Trajectory) -> str:
     "Why there is no answer."
-    notes = trajectory.notes
     last = trajectory.calls[-1] if trajectory.calls else {}
     stopped = str(last.get("stop_reason") or "").lower()
-    aborted = next((n for n in reversed(notes) if n.startswith("gave up: ")), "")
-    words = next((n.partition(": ")[2] for n in reversed(notes) if n.startswith("no_call: ")), "")
+    aborted = next((n for n in trajectory.notes if n.startswith("gave up: ")), "")
     if stopped == "model_length" or _FULL.search(f"{aborted} {last.get('error') or ''}"):
         return "context_full"
-    ended_in_words = bool(aborted) or not trajectory.turns
-    if ended_in_words and stopped in _FILTERED:
-        return "filtered"
-    if ended_in_words and (stopped == "refusal" or _REFUSAL.search(words)):
-        return "refusal"
-    if ended_in_words and (stopped in _CUT or last.get("truncated")):
-        return "length"
-    is_chat = bool(trajectory.messages or trajectory.calls)
-    if is_chat and not trajectory.turns and not any(n.startswith("malformed: ") for n in notes):
+    if aborted or not trajectory.turns:
+        if stopped in _FILTERED:
+            return "filtered"
+        if stopped in ("length", "max_tokens") or last.get("truncated"):
+            return "length"
+    is_malformed = any(n.startswith("malformed: ") for n in trajectory.notes)
+    if trajectory.calls and not trajectory.turns and not is_malformed:
         return "no_tool_call"
     return "gave_up" if aborted else "budget"
 
@@ -401,63 +382,31 @@ def answer_query(trajectory: Trajectory) -> str:
     return ran[-1] if ran else ""
 
 # %% ../../nbs/evaluation/03_rows.ipynb #279bd135
-_BY_REASON = dict(columns="wrong_columns", order="wrong_order", undisclosed="wrong_answer")
-_KNOWN = dict(
-    abstained="abstained",
-    not_answerable="unanswerable",
-    unreadable="format",
-    missing="missing_changes",
-    wrong="wrong_changes",
-    collateral="collateral",
-    invariant="wrong_changes",
-    not_looked="ungrounded",
-)
-
-# %% ../../nbs/evaluation/03_rows.ipynb #db96bf12
-def _of_query(sql: str, gold: str, reason: str, is_typed: bool) -> str:
-    "The kind of a wrong answer with a query behind it."
-    by_reason = _BY_REASON.get(reason, "wrong_rows")
-    if reason == "order" or not gold:
-        return by_reason
-    try:
-        differs = differing_clauses(sql, gold)
-    except Exception:  # sqlglot raises more than its own errors
-        return by_reason
-    if differs:
-        return f"wrong_{differs[0]}"
-    return "format" if is_typed else by_reason
-
-# %% ../../nbs/evaluation/03_rows.ipynb #f9461a4c
-def _first_wrong(trajectory: Trajectory) -> Trajectory:
-    "Of a conversation, the turns and the gold of the first question that is not right."
-    place, turns = trajectory.episode.turns_correct.index(False), list(trajectory.turns)
-    ends = [
-        i for i, turn in enumerate(turns, 1) if turn.action.action_type in ENDS and not turn.error
-    ]
-    golds = [trajectory.gold_sql, *(q["gold_sql"] for q in trajectory.follow_ups)]
-    asked, over = [0, *ends][place], [*ends, len(turns)][place]
-    gold = golds[place] if place < len(golds) else ""
-    return replace(trajectory, turns=turns[asked:over], gold_sql=gold)
+_KNOWN = dict(abstained="abstained", not_answerable="unanswerable", unreadable="format")
+_KNOWN |= dict(not_looked="ungrounded")
+_KNOWN |= dict.fromkeys(("missing", "wrong", "collateral", "invariant"), "wrong_changes")
 
 # %% ../../nbs/evaluation/03_rows.ipynb #8211ece0
-def classify_failure(
-    trajectory: Trajectory,  # an episode as a log holds it; without gold its reason decides
-) -> str:
+def classify_failure(trajectory: Trajectory) -> str:
     "Why an episode was not right, one of `FAILURES`; '' if it was right, or crashed."
-    result = trajectory.episode
+    result, gold = trajectory.episode, trajectory.gold_sql
     if result.correct or result.error:
         return ""
-    if result.turns_correct:
-        trajectory = _first_wrong(trajectory)
     if result.reason in ("", "no_answer"):
         return _without_answer(trajectory)
     if result.reason in _KNOWN:
         return _KNOWN[result.reason]
-    if not (sql := answer_query(trajectory)):
+    queries = [turn for turn in trajectory.turns if turn.action.action_type == "QUERY"]
+    if not queries:
         return "ungrounded"
-    answers = [t.action.argument for t in trajectory.turns if t.action.action_type == "ANSWER"]
-    is_typed = bool(answers) and not is_last(answers[-1])
-    return _of_query(sql, trajectory.gold_sql, result.reason, is_typed)
+    if queries[-1].error:
+        return "query_error"
+    try:
+        is_other = referenced_tables(queries[-1].action.argument) != referenced_tables(gold)
+    except Exception:  # sqlglot raises more than its own errors
+        is_other = False
+    is_single = bool(gold) and not trajectory.follow_ups
+    return "wrong_tables" if is_single and is_other else "wrong_answer"
 
 # %% ../../nbs/evaluation/03_rows.ipynb #c014fd25
 def count_failures(trajectories: Iterable[Trajectory]) -> dict[str, int]:

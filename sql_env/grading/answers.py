@@ -31,7 +31,7 @@ from sql_env.grading.readings import (
     _needs_quotes,
     is_last,
 )
-from ..sql.clauses import ColumnOrigin, column_origins
+from ..sql.origins import ColumnOrigin, column_origins
 from sql_env.sql.text import (
     BareText,
     Result,

@@ -14,12 +14,11 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from inspect import Parameter, Signature
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
 from ..database.guards import EnvironmentFailedError
-from ..evaluation.rollouts import step_values
 from ..play.acts import OPTIONS, allowed_actions
 from ..play.chat import tool_schemas
 from ..play.episode import EpisodeEnv
@@ -217,21 +216,6 @@ class SQLTask(vf.Task[SQLTaskData, SQLState, vf.TaskConfig]):
         if verdict.turns_correct:
             found["question_match"] = verdict.question_match
         return found if verdict.robust is None else found | dict(robust=float(verdict.robust))
-
-    def credit(
-        self,
-        trace: vf.Trace,  # of a rollout that is over
-        policy: Any,  # goes on from each state of it, as in `step_values`
-        n: int = 16,  # times
-    ) -> None:
-        "Write on each sampled token what the calls of its message gained: paid, and worth after, less worth before."
-        session = Session.resume(self.play.env(self.questions), trace.state.session)
-        steps = pairwise(step_values(session, policy, n))
-        gains = (sum(session.rewards[a.step : b.step]) + b.value - a.value for a, b in steps)
-        tools = {tool["function"]["name"] for tool in session.tools}
-        for node in filter(lambda node: node.sampled, trace.nodes):
-            calls = [call for call in node.message.tool_calls or () if call.name in tools]
-            node.advantages = [sum(next(gains, 0.0) for _ in calls)] * sum(node.mask)
 
     def verdict(self, state: SQLState, robust: bool = False) -> SessionVerdict:
         "What became of the episode; a process that has not played it plays all actions again. Raises if that failed."

@@ -1,4 +1,4 @@
-"""An episode as one text and as tokens, a call read back from what was written, and one that is ruled out replaced
+"""An episode as one text and as tokens, and a call read back from what was written
 
 Docs: https://hjerpe.github.io/sql_env/nano/text.html.md"""
 
@@ -6,27 +6,23 @@ Docs: https://hjerpe.github.io/sql_env/nano/text.html.md"""
 
 # %% auto #0
 __all__ = ['MARKS', 'NAME_TOKENS', 'VALUE_TOKENS', 'ROLE_TOKENS', 'TOOL_TOKENS', 'NumberedNames', 'render_transcript',
-           'parse_written', 'byte_characters', 'NanoTokenizer', 'conversation_facts', 'call_objection']
+           'parse_written', 'byte_characters', 'NanoTokenizer']
 
 # %% ../../nbs/nano/01_text.ipynb #c9429af0
 import calendar
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
-
-import apsw
 
 from ..play.acts import ACTIONS, ACTS
 from ..play.chat import is_error_result
 from ..plugins import Fields
-from ..sql.analysis import has_repeated_part, value_tests
-from ..sql.text import bare_identifier, quote_identifier
+from ..sql.text import bare_identifier
 
 # %% ../../nbs/nano/01_text.ipynb #52313305
 def _words(name: str) -> str:
@@ -504,210 +500,3 @@ class NanoTokenizer:
             i = ranks.index(best)
             pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
         return pieces
-
-# %% ../../nbs/nano/01_text.ipynb #96e75d6e
-def _plain_words(text: str) -> str:
-    "The words of a text in lower case, each between spaces."
-    return " " + " ".join(re.findall(r"\w+", text.lower())) + " "
-
-# %% ../../nbs/nano/01_text.ipynb #05871a7e
-_NUMBER = re.compile(r"(?<![\w.])(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?!\d)( ?%)?")
-
-# %% ../../nbs/nano/01_text.ipynb #0c70ce37
-def _numbers(text: str) -> set[float]:
-    "The numbers of a text; of a percentage also the share."
-    found = set()
-    for match in _NUMBER.finditer(text):
-        value = float(match[1].replace(",", "") + (match[2] or ""))
-        found |= {value, value / 100} if match[3] else {value}
-    return found
-
-# %% ../../nbs/nano/01_text.ipynb #258ec592
-class _WrittenCall(NamedTuple):
-    "A call as the model wrote it."
-
-    tool: str
-    argument: str
-
-# %% ../../nbs/nano/01_text.ipynb #ac9238b4
-def _call_of(message: Mapping[str, Any]) -> _WrittenCall | None:
-    "The first call of a message, None if there is none."
-    for call in message.get("tool_calls") or ():
-        arguments = call["function"]["arguments"]
-        values = json.loads(arguments) if isinstance(arguments, str) else arguments
-        argument = str(next(iter(values.values()), ""))
-        return _WrittenCall(call["function"]["name"], argument.strip())
-    return None
-
-# %% ../../nbs/nano/01_text.ipynb #6524fc0a
-@dataclass
-class _ConversationFacts:
-    "What a conversation has shown."
-
-    tables: list[str] = field(default_factory=list)  # as the question listed them, if it did
-    columns: dict[str, dict[str, str]] = field(default_factory=dict)  # by described table: types
-    is_whole: bool = False  # whether all that was shown of the schema is here
-    asked: str = ""  # the question
-    results: str = ""  # the results, and what descriptions say of columns
-    calls: set[_WrittenCall] = field(default_factory=set)
-    has_result: bool = False  # whether a query has run
-
-    def types_of(self, column: str) -> set[str]:
-        "The types of the columns of a name, in lower case, in the described tables."
-        shown = (pair for columns in self.columns.values() for pair in columns.items())
-        return {kind for name, kind in shown if name.lower() == column}
-
-    @cached_property
-    def words(self) -> str:
-        "All that was shown, by its words; to be asked for when all messages are read."
-        return _plain_words(f"{self.asked} {self.results}")
-
-    @cached_property
-    def numbers(self) -> set[float]:
-        "All numbers that were shown; to be asked for when all messages are read."
-        return _numbers(f"{self.asked}\n{self.results}")
-
-# %% ../../nbs/nano/01_text.ipynb #9d6503f6
-def _facts_of_question(text: str) -> _ConversationFacts:
-    "What the user's message shows."
-    opening = _split_opening(text)
-    if not opening:
-        return _ConversationFacts(asked=text)
-    question, tables, _ = opening
-    if any(table.startswith("... ") for table in tables):  # not all are listed
-        tables = []
-    return _ConversationFacts(tables, is_whole=bool(tables), asked=question)
-
-# %% ../../nbs/nano/01_text.ipynb #b050652a
-_STEPS_LEFT = re.compile(r"\n\(\d+ steps? left\)$")
-
-# %% ../../nbs/nano/01_text.ipynb #f32a3798
-def conversation_facts(messages: Sequence[Mapping[str, Any]]) -> _ConversationFacts:
-    "What the messages of an episode have shown; of several episodes, those of the last."
-    facts, call = _ConversationFacts(), None
-    for message in messages:
-        text = _STEPS_LEFT.sub("", message.get("content") or "")
-        if message["role"] == "user":
-            facts, call = _facts_of_question(text), None
-        elif message["role"] == "assistant":
-            call = _call_of(message)
-            if call:
-                facts.calls.add(call)
-        elif message["role"] == "tool" and call and not is_error_result(text):
-            shown = _read_description(text) if call.tool == "describe" else None
-            if shown:
-                facts.columns[shown.table] = shown.columns
-                facts.is_whole &= shown.is_whole
-                text = "\n".join(line.partition(": ")[2] for line in text.split("\n")[1:])
-            facts.results += f"\n{text}"
-            facts.has_result |= call.tool == "query"
-    return facts
-
-# %% ../../nbs/nano/01_text.ipynb #dc2c88ca
-_READS = re.compile(r"(?i)(SELECT|WITH|VALUES)\b")
-_TEXT = re.compile(r"'((?:[^']|'')*)'")
-
-# %% ../../nbs/nano/01_text.ipynb #3e880ed3
-def _compiles(sql: str, tables: Mapping[str, Mapping[str, str]]) -> bool:
-    "Whether SQLite compiles a query on tables with these columns."
-    sql = sql.rstrip("; ")
-    if ";" in _TEXT.sub("", sql) or not _READS.match(sql):
-        return False
-    db = apsw.Connection(":memory:")
-    try:
-        db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)  # a name in double quotes is no text
-        for table, columns in tables.items():
-            parts = ", ".join(f"{quote_identifier(name)} {kind}" for name, kind in columns.items())
-            db.execute(f"CREATE TABLE {quote_identifier(table)} ({parts})")
-        db.execute(f"EXPLAIN {sql}")
-    except (apsw.Error, ValueError):  # `ValueError` for a text that SQLite can't take
-        return False
-    finally:
-        db.close()
-    return True
-
-# %% ../../nbs/nano/01_text.ipynb #bd48912d
-_DATE = re.compile(r"(\d{4})(-[\d%-]*)?([ T][\d:.%]*)?")
-_DATE_PART = re.compile(r"0[1-9]|1[0-2]|(%[A-Za-z]|[-: T/.])+")
-
-# %% ../../nbs/nano/01_text.ipynb #8b8be86b
-def _was_shown(text: str, facts: _ConversationFacts) -> bool:
-    "Whether a text of a query occurs in a conversation."
-    wanted, date, words = _plain_words(text).strip(), _DATE.fullmatch(text), facts.words
-    if not wanted or _DATE_PART.fullmatch(text):
-        return True
-    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) and float(text) in facts.numbers:
-        return True
-    if date:
-        return any(f" {int(date[1]) + i} " in words for i in (-1, 0, 1))
-    if "%" in text or not text.isascii():  # a part of a word will do
-        return wanted in words
-    return f" {wanted} " in words
-
-# %% ../../nbs/nano/01_text.ipynb #896ee77e
-_NUMBER_WORDS = frozenset(
-    "two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty seventy eighty ninety "
-    "hundred thousand million half dozen twice second third fourth fifth sixth".split()
-)
-
-# %% ../../nbs/nano/01_text.ipynb #d2749d23
-def _is_shown_number(value: float, facts: _ConversationFacts) -> bool:
-    "Whether a number was shown: 0 and 1 always count, and all do if the question has a number in words."
-    if value in (0, 1) or _NUMBER_WORDS & set(_plain_words(facts.asked).split()):
-        return True
-    return value in facts.numbers
-
-# %% ../../nbs/nano/01_text.ipynb #996e1769
-def _is_other_type(operator: str, value: Any, kind: str, results: str = "") -> bool:
-    "Whether a comparison of a column of a type with a value makes no sense after some results."
-    if isinstance(value, str):
-        is_word = value and not re.fullmatch(r"-?[\d.]+", value)
-        return bool(is_word) and kind != "TEXT" and _plain_words(value) not in _plain_words(results)
-    return kind == "TEXT" and operator not in ("=", "!=") and not 1000 <= value < 3000
-
-# %% ../../nbs/nano/01_text.ipynb #68e9d445
-def _query_objections(sql: str, facts: _ConversationFacts) -> Iterator[str]:
-    "What rules a query out."
-    if facts.is_whole and not _compiles(sql, facts.columns):
-        yield "it does not fit the tables"
-        return
-    texts = [text.replace("''", "'") for text in _TEXT.findall(sql)]
-    if not all(_was_shown(text, facts) for text in texts):
-        yield "it has a text that was never shown"
-    try:
-        tests, repeats = value_tests(sql, aggregates=False), has_repeated_part(sql)
-    except Exception:  # SQLite compiles more than sqlglot reads
-        return
-    if repeats:
-        yield "a column or a condition is repeated"
-    for test in tests:
-        misfits = [
-            _is_other_type(test.operator, test.value, kind, facts.results)
-            for kind in facts.types_of(test.column)
-        ]
-        if misfits and all(misfits):
-            yield "it compares a column with a value of another type"
-        if not isinstance(test.value, str) and not _is_shown_number(test.value, facts):
-            yield "it has a number that was never shown"
-
-# %% ../../nbs/nano/01_text.ipynb #75c7e5d1
-def _bare(name: str) -> str:
-    "A name in lower case, without quotes."
-    return name.strip("\"'`[] ").lower()
-
-# %% ../../nbs/nano/01_text.ipynb #a6bb255b
-def call_objection(message: Mapping[str, Any], facts: _ConversationFacts) -> str:
-    "Why the call in a message is ruled out by what was shown; empty if it is not."
-    call = _call_of(message)
-    if call is None:
-        return "there is no call"
-    if call.tool == "answer":
-        return "" if facts.has_result or call.argument != "@last" else "there is no result yet"
-    if call in facts.calls:
-        return "it was made before"
-    if call.tool == "query":
-        return next(_query_objections(call.argument, facts), "")
-    is_listed = not facts.tables or _bare(call.argument) in map(_bare, facts.tables)
-    if call.tool in ("describe", "sample") and not is_listed:
-        return "it names no table that was listed"
-    return ""

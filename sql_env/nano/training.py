@@ -612,7 +612,7 @@ def _play_round(
     sizes = {level: math.ceil(n / pieces) for level, n in sizes.items()}
     with tempfile.TemporaryDirectory(prefix="sql_env_model") as folder:
         save_model(model, tokenizer, Path(folder) / "model", recipe, stage)
-        policy = NanoPolicy(Path(folder) / "model", temperature=1.0, check=False)
+        policy = NanoPolicy(Path(folder) / "model", temperature=1.0)
         for piece in range(pieces):
             with tempfile.TemporaryDirectory(prefix="sql_env_played") as databases:
                 piece_seed = seed * 100 + 99 - piece  # other worlds than those that are imitated

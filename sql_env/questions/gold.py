@@ -30,13 +30,7 @@ from ..database.guards import FixedClock, Limits, QueryError, to_query_error
 from ..database.writing import Change, WritableCopy
 from ..paths import DiskCache
 from .question_set import PackedRows, Question
-from sql_env.sql.analysis import (
-    LimitCut,
-    TieTest,
-    limit_cuts,
-    select_order_keys,
-)
-from ..sql.shapes import filters_only, order_proof
+from ..sql.analysis import LimitCut, limit_cuts, select_order_keys
 from sql_env.sql.text import (
     has_order_by,
     quote_identifier,
@@ -217,6 +211,19 @@ def same_rows(a: list[tuple], b: list[tuple]) -> bool:
     has_floats = any(isinstance(v, float) for row in chain(a, b) for v in row)
     return has_floats and Counter(map(_rounded, a)) == Counter(map(_rounded, b))
 
+# %% ../../nbs/questions/03_gold.ipynb #f1lt3rs0
+_PICKS_ROWS = re.compile(
+    r"\b(limit|offset|group|having|distinct|union|intersect|except|values|with|over|collate|rowid|oid|natural)\b"
+    r"|_rowid_|group_concat|string_agg|json\w*_group|\bselect\b.*\bselect\b"
+    r"|\b(count|sum|total|avg|min|max|median|percentile\w*)\s*\(",
+    re.I | re.S,
+)
+
+
+def _filters_only(sql: str) -> bool:
+    "Whether the words of a query that reads no view show that it gives all rows that fit its conditions."
+    return not _PICKS_ROWS.search(sql)
+
 # %% ../../nbs/questions/03_gold.ipynb #e58df268
 def _same_keys(a: Sequence, b: Sequence) -> bool:
     "Whether two rows have the same sorting keys, floats to nine digits."
@@ -224,16 +231,6 @@ def _same_keys(a: Sequence, b: Sequence) -> bool:
         isclose(x, y, rel_tol=1e-9) if isinstance(x, float) and isinstance(y, float) else x == y
         for x, y in zip(a, b)
     )
-
-# %% ../../nbs/questions/03_gold.ipynb #3a9b8984
-def _shows_tie(db: Database, test: TieTest) -> bool:
-    "Whether rows tie where a query cuts, floats to nine digits; raises `QueryError`."
-    rows = db.query(test.sql).rows
-    if not 0 < test.limit < len(rows):
-        return False
-
-    ends = rows[test.limit - 1 : test.limit + 1]
-    return _same_keys(*([row[i] for i in test.columns or []] for row in ends))
 
 # %% ../../nbs/questions/03_gold.ipynb #0ca7205c
 _MOST_TIED = 50  # rows that tie, beyond the cut, that are looked at
@@ -413,8 +410,6 @@ _FAILURES = (apsw.Error, UnicodeError, MemoryError)  # of a statement on a stran
 class GoldRunner:
     "Runs gold SQL of one database, apart from all connections that agents use; raises `QueryError` if it can't open."
 
-    small_file_bytes = 4 * 2**20  # of a file whose tables are copied without looking for a proof
-
     def __init__(
         self,
         path: str | Path,
@@ -434,39 +429,24 @@ class GoldRunner:
             ]
         except apsw.Error as e:
             raise to_query_error(e) from None
-        self.is_small = self.reader.path.stat().st_size <= self.small_file_bytes
 
     def rows_in_other_orders(self, sql: str, most: int) -> Iterator[list[tuple] | None]:
         "Up to `most` rows of trusted SQL on each shuffled copy, None where a copy can't hold or run it."
         tables: Sequence[str] | None = None
         for copy in self.copies:
             try:
-                tables = self.reader.tables_read(sql)[0] if tables is None else tables
+                tables = self.reader.tables_read(sql) if tables is None else tables
                 yield copy.rows(sql, most) if copy.hold(tables) else None
             except _FAILURES:
                 yield None
 
-    def is_proved(self, sql: str) -> bool:
-        "Whether a proof shows that the order of rows can't matter for trusted SQL."
-        try:
-            tables, through_view = self.reader.tables_read(sql)
-            facts = [self.reader.facts(table) for table in tables]
-            if through_view or not all(table.has_plain_text for table in facts):
-                return False
-            tests = order_proof(sql, facts)
-            return tests is not None and not any(_shows_tie(self.gold, test) for test in tests)
-        except (*_FAILURES, QueryError):
-            return False
-
     def order_flag(self, sql: str, rows: list[tuple]) -> str:
         "`order_dependent` if the values of a result change with the order of rows, `order_unchecked`, or nothing."
-        if not self.reader.views and filters_only(sql):
-            return ""
-        if not self.is_small and self.is_proved(sql):
+        if not self.reader.views and _filters_only(sql):
             return ""
         for again in self.rows_in_other_orders(sql, len(rows) + 1):
             if again is None:
-                return "" if self.is_small and self.is_proved(sql) else "order_unchecked"
+                return "order_unchecked"
             if not same_rows(rows, again):
                 return "order_dependent"
         return ""
@@ -531,7 +511,7 @@ class GoldRunner:
         flag = self.order_flag(sql, rows)
         if flag:
             size = f"{self.max_copy_bytes >> 20} MB"
-            no_copy = f"Its tables do not fit into a copy of {size} or it takes too long there, and no proof was found."
+            no_copy = f"Its tables do not fit into a copy of {size}, or it takes too long there."
             doubts[flag] = no_copy if flag == "order_unchecked" else ""
         if not rows:
             doubts["empty"] = ""
@@ -659,7 +639,7 @@ def _unpack(data: bytes) -> GoldResult:
     return GoldResult(sql, packed_rows, *about, tied)
 
 # %% ../../nbs/questions/03_gold.ipynb #8e59e908
-_VERSION = 4  # of what is derived; older entries are not used
+_VERSION = 5  # of what is derived; older entries are not used
 _CHUNK = 500  # queries whose results are kept at once, so that a killed process loses little
 
 # %% ../../nbs/questions/03_gold.ipynb #93bb527f

@@ -279,12 +279,11 @@ order_dependent: gold changes with the physical order of rows
 over_cap: the result is longer than a query may return
 over_limits: gold needs more than the limits of an agent allow
 not_deterministic: gold asks for the current time or a random number
-order_unchecked: the tables are too large to try other orders of rows, and no proof was found
+order_unchecked: no other order of rows was tried, as the tables are too large or it takes too long
 no_variants: no variants of the database can be made, so no robust verdict is possible
 double_quoted: gold used double quotes for text; they were replaced
 order_unknown: the keys of ORDER BY could not be found
 tie_at_limit: rows tie where a LIMIT cuts, so other answers are as good
-bare_column: a column beside an aggregate is neither grouped nor determined
 float_bits: the last bits of a float change with the order of rows
 unanswerable: an oracle that may only look can't answer it
 stale: the stored answer is not what gold gives

@@ -56,7 +56,7 @@ from sql_env.sources.published import (
 from ..sql.text import nearest_names
 
 # %% ../../nbs/sources/05_loading.ipynb #261e6392
-SHIPPED_FLAGS = """unanswerable guessable text_as_number bare_column float_bits
+SHIPPED_FLAGS = """unanswerable guessable text_as_number float_bits
 no_variants few_variants unwitnessed""".split()  # flags that only an audit finds
 
 # %% ../../nbs/sources/05_loading.ipynb #f6d82630

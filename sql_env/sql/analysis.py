@@ -6,11 +6,10 @@ Docs: https://hjerpe.github.io/sql_env/sql/analysis.html.md"""
 
 # %% auto #0
 __all__ = ['exp', 'parse_sql', 'spider_hardness', 'referenced_tables', 'classify_difficulty', 'OrderKeys', 'select_order_keys',
-           'TieTest', 'tie_tests', 'LimitCut', 'limit_cuts', 'may_depend_on_row_order', 'column_literals', 'ValueTest',
-           'value_tests', 'has_repeated_part', 'null_tested_columns', 'named_columns', 'joined_columns',
-           'table_conditions', 'SqlToken', 'TokenizedSql', 'compared_values', 'compared_counts', 'ranked_counts',
-           'grouped_columns', 'order_columns', 'depends_on_repetition', 'counts_rows', 'read_alone', 'reads_once',
-           'presupposition']
+           'TieTest', 'tie_tests', 'LimitCut', 'limit_cuts', 'may_depend_on_row_order', 'column_literals',
+           'null_tested_columns', 'named_columns', 'joined_columns', 'table_conditions', 'SqlToken', 'TokenizedSql',
+           'compared_values', 'compared_counts', 'ranked_counts', 'grouped_columns', 'order_columns',
+           'depends_on_repetition', 'counts_rows', 'read_alone', 'reads_once', 'presupposition']
 
 # %% ../../nbs/sql/03_analysis.ipynb #835708ec
 from collections.abc import Iterable, Iterator, Sequence
@@ -259,74 +258,6 @@ def column_literals(sql: str) -> dict[str, list]:
         for column in sorted(columns):
             found.setdefault(column, []).extend(values)
     return found
-
-# %% ../../nbs/sql/03_analysis.ipynb #d9d5bda0
-_OPERATORS = dict(EQ="=", NEQ="!=", LT="<", LTE="<=", GT=">", GTE=">=")
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-# %% ../../nbs/sql/03_analysis.ipynb #0c34c78d
-class ValueTest(NamedTuple):
-    "A comparison of a column, or of an aggregate, with a value."
-
-    table: str  # lower case; empty if the query does not say whose column it is
-    column: str  # lower case; empty for count(*)
-    operator: str  # =, !=, <, <=, > or >=
-    value: Any
-
-# %% ../../nbs/sql/03_analysis.ipynb #7f4269f5
-def _table_of(column) -> str:
-    "The table that a column belongs to, as far as aliases tell; lower case."
-    select = column.parent_select
-    while select is not None:
-        sources = [source.this for source in _sources_of(select)]
-        tables = {
-            t.alias_or_name.lower(): t.name.lower() for t in sources if isinstance(t, exp.Table)
-        }
-        if column.table.lower() in tables:
-            return tables[column.table.lower()]
-        if not column.table:
-            return next(iter(tables.values())) if len(sources) == len(tables) == 1 else ""
-        select = select.parent_select
-    return ""
-
-# %% ../../nbs/sql/03_analysis.ipynb #f4fd6b12
-def _tested_column(node) -> tuple[str, str] | None:
-    "Table and column of one side of a comparison; None if it is neither a column nor an aggregate."
-    if isinstance(node, exp.AggFunc):
-        node = node.find(exp.Column)
-        if node is None or node.is_star:
-            return "", ""
-    return (_table_of(node), node.name.lower()) if isinstance(node, exp.Column) else None
-
-# %% ../../nbs/sql/03_analysis.ipynb #7fda39fb
-def value_tests(
-    sql: str,
-    aggregates: bool = True,  # whether what is computed from many rows counts too
-) -> list[ValueTest]:
-    "The comparisons of columns and aggregates with values; raises `sqlglot.ParseError`."
-    found = []
-    for node in _sql_tree(sql).find_all(exp.Binary, exp.Between):
-        sides = []
-        if isinstance(node, exp.Between):
-            low, high = node.args["low"], node.args["high"]
-            sides = [(node.this, ">=", low), (node.this, "<=", high)]
-        elif operator := _OPERATORS.get(type(node).__name__):
-            turned = _TURNED.get(operator, operator)
-            sides = [(node.left, operator, node.right), (node.right, turned, node.left)]
-        for tested, operator, other in sides:
-            if isinstance(tested.unnest(), exp.AggFunc) and not aggregates:
-                continue
-            column, value = _tested_column(tested.unnest()), _literal_value(other.unnest())
-            if column and value is not None:
-                found.append(ValueTest(*column, operator, value))
-    return found
-
-# %% ../../nbs/sql/03_analysis.ipynb #67f41766
-def has_repeated_part(sql: str) -> bool:
-    "Whether a SELECT has a column of its result twice, or a condition; raises `sqlglot.ParseError`."
-    nodes = _sql_tree(sql).find_all(exp.Select, exp.And, exp.Or)
-    parts = (n.expressions if isinstance(n, exp.Select) else list(n.flatten()) for n in nodes)
-    return any(len({part.sql() for part in of}) < len(of) for of in parts)
 
 # %% ../../nbs/sql/03_analysis.ipynb #11711e00
 def null_tested_columns(sql: str) -> tuple[str, ...]:

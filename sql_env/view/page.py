@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/view/page.html.md"""
 
 # %% auto #0
 __all__ = ['part_html', 'question_html', 'episode_view_html', 'security_policy', 'episode_page_html', 'embed_page',
-           'episode_html', 'tree_page_html']
+           'episode_html']
 
 # %% ../../nbs/view/04_page.ipynb #733e8f52
 import re
@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 from fastcore.xml import FT, Safe
 
 from ..database.catalog import Column, TableInfo
-from ..evaluation.rollouts import TreeNode
 from ..paths import read_asset
 from ..plugins import Fields
 from ..sql.text import format_value, parse_cell
@@ -33,7 +32,6 @@ from sql_env.view.episode import (
     _Said,
     _Step,
     _to_episode_view,
-    _turn_parts,
     conversation,
     episode_steps,
     touched_tables,
@@ -691,51 +689,3 @@ def episode_html(
     return HTML(
         _with_styles(render_html(element("div", *head, *shown, *_parts_html(ended), cls="card")))
     )
-
-# %% ../../nbs/view/04_page.ipynb #b25db4c1
-def _node_html(node: TreeNode) -> list[FT]:
-    "A turn: the mean return from it on, its action, what it showed, and how the episode ended if it did here."
-    said = str(node.turn.action) if node.turn else "gave up"
-    line = element("summary", element("b", _signed(node.returns)), element("code", said[:300]))
-    shown = _turn_parts(EpisodeView(""), node.turn) if node.turn else []
-    made = [element("details", line, *_parts_html(shown), cls="tx-turn")]
-    if node.trajectory is not None:
-        episode = node.trajectory.episode
-        verdict = "right" if episode.correct else f"wrong: {episode.reason}"
-        made.append(element("p", episode.error or verdict, cls="tx-end"))
-    return made
-
-# %% ../../nbs/view/04_page.ipynb #bf3f4f18
-def _tries_html(tries: Sequence[TreeNode]) -> FT | str:
-    "The tries of a state side by side, each with what followed below it."
-    if not tries:
-        return ""
-    returns = [node.returns for node in tries]
-    best, worst = max(returns), min(returns)
-    items = []
-    for node, value in zip(tries, returns):
-        cls = "" if best == worst else {best: "tx-best", worst: "tx-worst"}.get(value, "")
-        below = _tries_html(node.children)
-        items.append(element("li", *_node_html(node), below, cls=cls))
-    return element("ul", *items, cls="tx-tries")
-
-# %% ../../nbs/view/04_page.ipynb #a85713b6
-def tree_page_html(
-    trees: Iterable[TreeNode],  # of `tree_rollouts`, or of a log by `read_trees`
-    title: str = "Trees of rollouts",
-) -> str:
-    "A whole page of trees: one file, no script, no network; raises `ValueError` if there is none."
-    parts = []
-    for tree in trees:
-        first = next((leaf.trajectory for leaf in tree.leaves), None)
-        asked = first.question_text if first else ""
-        said = f"{len(tree.leaves)} episodes, mean return {_signed(tree.value)}"
-        parts += [
-            element("h2", asked, cls="tx-question"),
-            element("p", said),
-            _tries_html(tree.children),
-        ]
-    if not parts:
-        raise ValueError("No episode has a branch: trees are made by tree_rollouts.")
-    body = [element("main", element("h1", title), *parts, cls="sx")]
-    return "".join(_page_html(title, body, ["replay.css", "page.css", "tree.css"]))
