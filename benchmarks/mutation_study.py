@@ -24,7 +24,7 @@ from sql_env.grading.variants.selection import (
 )
 from sql_env.paths import ProgressBar
 from sql_env.questions.question_set import Question, QuestionSet
-from sql_env.sql.mutants import one_edit_mutants
+from mutants import one_edit_mutants
 from sql_env.sql.text import normalize_sql
 
 

@@ -46,7 +46,7 @@ from sql_env.proofs.decision import kept_by, prove
 from sql_env.proofs.facts import Schema, all_assumptions, read_facts
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import referenced_tables
-from sql_env.sql.mutants import one_edit_mutants
+from mutants import one_edit_mutants
 from sql_env.sql.text import normalize_sql
 
 HERE = Path(__file__).resolve().parent

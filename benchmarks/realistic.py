@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from sqlglot import exp, parse_one
 
 from sql_env.sql.analysis import TieTest, parse_sql
-from sql_env.sql.mutants import _with_argument, one_edit_mutants, parse_write
+from mutants import _with_argument, one_edit_mutants
+from sql_env.sql.writes import parse_write
 from sql_env.sql.text import quote_identifier
 
 DATE = re.compile(r"\d{4}-\d\d(-\d\d)?")

@@ -52,7 +52,7 @@ from sql_env.questions.gold import rank_rows
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import parse_sql, select_order_keys, tie_tests
-from sql_env.sql.mutants import one_edit_mutants
+from mutants import one_edit_mutants
 from sql_env.sql.text import normalize_sql
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -17,7 +17,7 @@ from sql_env.questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Que
 from sql_env.sources.files import Drafts
 from sql_env.sources.loading import _complete_questions, load
 from sql_env.sql.analysis import parse_sql
-from sql_env.sql.mutants import one_edit_mutants
+from mutants import one_edit_mutants
 from sql_env.sql.shapes import SHAPE_RULES, bare_columns
 
 SCHEMA = """

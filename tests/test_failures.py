@@ -11,7 +11,7 @@ from sql_env.evaluation import read_log, rows
 from sql_env.play import ACTIONS, Action
 from sql_env.play.episode import Turn
 from sql_env.policies.requests import Completion, RolloutAborted
-from sql_env.sql import one_edit_mutants
+from mutants import one_edit_mutants
 from sql_env.sql.clauses import differing_clauses
 from sql_env.view.logs import JsonlLog
 

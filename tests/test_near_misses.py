@@ -15,7 +15,7 @@ from sql_env.grading.variants.sandbox import ScratchDatabase
 from sql_env.grading.variants.selection import build_variants
 from sql_env.grading.variants.shapes import _is_name
 from sql_env.sql.analysis import reads_once
-from sql_env.sql.mutants import one_edit_mutants
+from mutants import one_edit_mutants
 
 pytestmark = pytest.mark.usefixtures("kept_variants")
 

@@ -27,7 +27,7 @@ from sql_env.server.limits import Seats
 from sql_env.server.mcp_tools import Players
 from sql_env.server.settings import Settings, _load_questions
 from sql_env.sql.clauses import column_origins
-from sql_env.sql.mutants import leaves_out
+from sql_env.sql.writes import leaves_out
 
 
 def test_small_functions_at_their_limits():

@@ -23,7 +23,7 @@ from sql_env.grading import Verdict, judge_evidence, verify_robust
 from sql_env.grading.variants import selection
 from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.paths import DiskCache
-from sql_env.sql.mutants import one_edit_mutants
+from mutants import one_edit_mutants
 
 pytestmark = pytest.mark.usefixtures("kept_variants")
 

@@ -18,7 +18,7 @@ from sql_env.grading.variants.robust import judge_evidence
 from sql_env.grading.variants.sandbox import Sandbox, ScratchDatabase
 from sql_env.grading.variants.selection import build_variants
 from sql_env.questions.gold import GoldRunner
-from sql_env.sql.mutants import _replaced, one_edit_mutants
+from mutants import _replaced, one_edit_mutants
 
 pytestmark = pytest.mark.usefixtures("kept_variants")
 
