@@ -10,6 +10,7 @@ __all__ = ['NUMBER_FORM', 'REAL', 'MIXED', 'DENSE', 'ONE_ROW', 'GROUPED', 'NARRO
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #6d8349a5
 import re
+from calendar import monthrange
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -317,7 +318,9 @@ def _edge_days(literal: str) -> list[str]:
         decade = re.match(r"\d{3}(?!\d)", literal)
         return [f"{int(decade[0]) + 1}0-01-01"] if decade else []
     year, month, day = int(m[1]), m[2] or "01", m[3] or "01"
-    last_month, last_day = m[2] or "12", m[3] or "28"
+    last_month = m[2] or "12"
+    end = monthrange(year, min(max(int(last_month), 1), 12))[1]
+    last_day = m[3] or str(end)
     days = [
         f"{year}-{month}-{day}",
         f"{year}-{last_month}-{last_day}",
@@ -328,7 +331,7 @@ def _edge_days(literal: str) -> list[str]:
     ]
     if m[3]:
         days.append(f"{year}-{month}-{max(int(day) - 1, 1):02}")
-        days.append(f"{year}-{month}-{min(int(day) + 1, 28):02}")
+        days.append(f"{year}-{month}-{min(int(day) + 1, end):02}")
     return days
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #a254004e

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -173,6 +174,14 @@ class _PairMaker:
                     continue
                 has_null = any(row[i] is None for row in shape.sample_rows)
                 self.spare.append((name, fill, has_null))
+        # a reference may be unique by chance: it is not in half of the instances, unless gold itself joins
+        self.unique = {
+            shape.lower_name: plan.unique[shape.lower_name] - shape.referencing
+            for shape in plan.shapes
+            if shape.lower_name in plan.unique and len(shape.sample_rows) < MAX_SAMPLE_ROWS
+        }
+        if "join" in words:
+            self.unique = {}
         self.sampler = RowSampler(generator, self.plan)
         _fill_base(generator.scratch, self.sampler, Random(gold_sql))
 
@@ -185,12 +194,12 @@ class _PairMaker:
         if any(_shows_tie(tie, scratch.run(tie.sql), rows) for tie in self.ties):
             return None
         if plan.loose is not None:
-            copy = self.generator.reversed
-            copy.load(plan.loose)
+            reverse = self.generator.reversed
+            reverse.load(plan.loose)
             for shape in plan.shapes:
                 if shape.lower_name in plan.read:
-                    copy.insert(shape.insert_sql, (scratch.run(shape.select_sql) or [])[::-1])
-            other = copy.run(self.gold_sql)
+                    reverse.insert(shape.insert_sql, (scratch.run(shape.select_sql) or [])[::-1])
+            other = reverse.run(self.gold_sql)
             if other is None or not same_rows(rows, other):
                 return None
         ranks = None
@@ -222,11 +231,14 @@ class _PairMaker:
             if has_null or value is not None
         ]
         sampler = self.sampler.beside(constants, counts)
+        shared = copy(sampler)
+        shared.plan = replace(sampler.plan, unique={**sampler.plan.unique, **self.unique})
         ticks = 0
         for n in range(_MAX_TRIES):
             mode = GROUPED if counts and n % 4 == 1 else _PAIR_CYCLE[n % 5]
             rng = Random(f"{n}:{self.gold_sql}\0{sql}")
-            _make_instance(self.generator, sampler, mode, rng, repeats=n % 2 == 1)
+            drawn = shared if n % 2 else sampler
+            _make_instance(self.generator, drawn, mode, rng, repeats=n % 2 == 1)
             if fills and n % 2:  # a column that the other query alone asks about has one value
                 fill, value = fills[n // 2 % len(fills)]
                 with suppress(apsw.Error):
