@@ -37,8 +37,8 @@ from sql_env.questions.gold import judge_task
 from sql_env.questions.question_set import Question
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import parse_sql
-from sql_env.sql.writes import read_part
 from sql_env.sql.text import quote_identifier
+from sql_env.sql.writes import read_part
 
 N_INSTANCES = 40  # realistic contents that say whether a statement is wrong
 

@@ -5,13 +5,13 @@ from collections import Counter
 from pathlib import Path
 
 from made_rows import made_row
+from mutants import one_edit_mutants
 
 from sql_env import ChatPolicy, EpisodeEnv, evaluate
 from sql_env.evaluation import read_log, rows
 from sql_env.play import ACTIONS, Action
 from sql_env.play.episode import Turn
 from sql_env.policies.requests import Completion, RolloutAborted
-from mutants import one_edit_mutants
 from sql_env.sql.clauses import differing_clauses
 from sql_env.view.logs import JsonlLog
 

@@ -31,7 +31,7 @@ from sql_env.database import build_database
 from sql_env.database.guards import EnvironmentFailedError
 from sql_env.database.workers import Workers
 from sql_env.evaluation.logs import read_log
-from sql_env.grading.variants.selection import VARIANT_STORE
+from sql_env.grading.variants.pairs import _generator
 from sql_env.models import SQLObservation
 from sql_env.play import Observation, Session, ToolError
 from sql_env.questions.question_set import save_question_set
@@ -377,7 +377,7 @@ def test_nobody_is_paid_for_evidence_that_could_not_be_judged(play, place, error
     module = "instances" if place.startswith("Inst") else "sandbox"
 
     def spoil(database) -> None:
-        VARIANT_STORE.clear()
+        _generator.cache_clear()
         monkeypatch.setattr(f"sql_env.grading.variants.{module}.{place}", fails(error))
 
     assert set(play(fresh, spoil, verify="robust")) <= {None}
