@@ -188,7 +188,7 @@ def test_databases_without_instances(tmp_path, odd):
     damaged.write_bytes(b"no database" * 1000)
     assert why_no_instances(odd) == ""
     assert "NotADBError" in why_no_instances(damaged) and "NotADBError" in why_no_variants(damaged, "SELECT 1")
-    assert "FileNotFoundError" in why_no_instances(tmp_path / "missing.sqlite")
+    assert "CantOpenError" in why_no_instances(tmp_path / "missing.sqlite")
     with pytest.raises(QueryError, match="NotADBError"):
         instance_generator(damaged)
     with pytest.MonkeyPatch.context() as patch:  # gold itself needs none

@@ -12,7 +12,7 @@ from tables import alternatives, cases
 
 from sql_env import Episode, Question
 from sql_env.database.database import Database, build_database
-from sql_env.grading.variants.columns import GROUPED, REAL, Unlike, _moved_text, possible_values
+from sql_env.grading.variants.columns import GROUPED, MIXED, Unlike, _moved_text, possible_values
 from sql_env.grading.variants.instances import InstanceGenerator, RowSampler, plan_instances
 from sql_env.grading.variants.pairs import pair_variants
 from sql_env.grading.variants.robust import judge_evidence
@@ -203,7 +203,7 @@ def test_what_is_replaced_keeps_its_neighbours():
 
 
 @pytest.mark.parametrize("end, is_grouped", [("GROUP BY state HAVING count(*) > 60", True), ("WHERE year > 60", False)])
-@pytest.mark.parametrize("mode", [GROUPED, REAL])
+@pytest.mark.parametrize("mode", [GROUPED, MIXED])
 def test_tables_grow_for_groups_only(path, end, is_grouped, mode):
     "Only where gold compares the size of groups, and only in the mode for groups."
     generator = InstanceGenerator(path)

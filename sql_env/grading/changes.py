@@ -30,6 +30,7 @@ from .variants.pairs import _file_state, pair_variants
 from .variants.robust import ROBUST_REASONS
 from ..questions.gold import run_gold
 from ..questions.question_set import Question
+from ..sql.text import format_value, quote_identifier, split_statements, sql_tokens
 from sql_env.sql.writes import (
     Condition,
     leaves_out,
@@ -39,7 +40,6 @@ from sql_env.sql.writes import (
     read_part,
     write_conditions,
 )
-from ..sql.text import format_value, quote_identifier, split_statements, sql_tokens
 
 # %% ../../nbs/grading/05_changes.ipynb #ddf62c7d
 class _Reference(NamedTuple):
@@ -419,7 +419,7 @@ def _read_parts(statements: Iterable[str], tables: Sequence[str] = ()) -> list[s
     return found or [f'SELECT * FROM "{table}"' for table in tables]
 
 # %% ../../nbs/grading/05_changes.ipynb #a1b2c3d4
-_CHANGED = 6  # states in which rows fail one condition
+_CHANGED = 12  # states in which rows fail one condition
 _MOST_PAIRS = 9  # of a statement of gold and one of the agent
 _MOST_USERS = 20  # rows that refer to new ones and are referred to themselves
 # keys of new rows: behind all others, and before them
@@ -580,7 +580,10 @@ def _make_states(q: Question, database: Database) -> _StartStates:
     parts = _read_parts(q.gold_statements, q.writes)
     each = max(_LEAST_ROWS, math.ceil(_STATES / len(parts)))
     all_variants = [pair_variants(database.path, sql) for sql in parts]
-    chosen = ([i for n, i in enumerate(v.instances) if n < each or not i.says_something] for v in all_variants)
+    chosen = (
+        [i for n, i in enumerate(v.instances) if n < each or not i.says_something]
+        for v in all_variants
+    )
     images = [instance.image for turn in zip_longest(*chosen) for instance in turn if instance]
     schema, named = TaskSchema.read(database), {}
     if not q.states_rule:  # names that are found once may be found nowhere in made contents

@@ -266,7 +266,9 @@ class _PairMaker:
             return ""
         if self.generator.scratch.run(self.gold_sql) is None:
             return f"Gold fails on every instance ({self.generator.scratch.error})."
-        return "Gold's result is a matter of luck on every instance: rows tie, or their order decides."
+        return (
+            "Gold's result is a matter of luck on every instance: rows tie, or their order decides."
+        )
 
 # %% ../../../nbs/grading/variants/07_pairs.ipynb #f1194ad0
 def _file_state(path: str | Path | bytes) -> tuple:
@@ -283,7 +285,11 @@ def _file_state(path: str | Path | bytes) -> tuple:
 # %% ../../../nbs/grading/variants/07_pairs.ipynb #f4614f9b
 def _why_unreadable(e: Exception) -> str:
     "A sentence on why the tables of a database can't be read."
-    return e.message if isinstance(e, QueryError) else f"Its tables can't be read ({type(e).__name__})."
+    return (
+        e.message
+        if isinstance(e, QueryError)
+        else f"Its tables can't be read ({type(e).__name__})."
+    )
 
 # %% ../../../nbs/grading/variants/07_pairs.ipynb #88550e7b
 @lru_cache(64)  # databases: each takes 0.4 MB and 20 KB a table, about
