@@ -231,13 +231,13 @@ class _PairMaker:
             if has_null or value is not None
         ]
         sampler = self.sampler.beside(constants, counts)
-        shared = copy(sampler)
-        shared.plan = replace(sampler.plan, unique={**sampler.plan.unique, **self.unique})
+        sharing = copy(sampler)
+        sharing.plan = replace(sampler.plan, unique={**sampler.plan.unique, **self.unique})
         ticks = 0
         for n in range(_MAX_TRIES):
             mode = GROUPED if counts and n % 4 == 1 else _PAIR_CYCLE[n % 5]
             rng = Random(f"{n}:{self.gold_sql}\0{sql}")
-            drawn = shared if n % 2 else sampler
+            drawn = sharing if n % 2 else sampler
             _make_instance(self.generator, drawn, mode, rng, repeats=n % 2 == 1)
             if fills and n % 2:  # a column that the other query alone asks about has one value
                 fill, value = fills[n // 2 % len(fills)]

@@ -244,10 +244,10 @@ def _judge_on(
             if found:
                 found = Verdict(False, "fails", f"instance {number}: {e.kind}")
         else:
-            ours, theirs = reading.read(rows), reading.rounded(instance.rows)
+            theirs = reading.rounded(instance.rows)
+            ours = _as_rounded(reading.read(rows), theirs, places)
             if instance.rows == [(0,)] and ours == [(None,)]:
                 continue  # a sum of nothing for a count of nothing
-            ours = _as_rounded(ours, theirs, places)
             if found and ours != theirs:
                 verdict = _compare_written(ours, theirs, order)
                 if not verdict.correct:
