@@ -1,30 +1,24 @@
 """How many wrong queries each comparison lets pass.
 
 Take a gold query, make one edit, and ask whether a comparison notices: rows as a set, as a bag, as a bag with order,
-by value as `sql_env` does it, and on variants of the database. `verdicts.py mutants` runs it.
+by value as `sql_env` does it, and on instances that are made for the pair. `verdicts.py mutants` runs it.
 """
 
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
-from realistic import wrong_column_mutants
+from mutants import one_edit_mutants
+from realistic import results_agree, wrong_column_mutants
 
+from sql_env.database.database import Database
 from sql_env.grading.variants.instances import InstanceGenerator
-from sql_env.grading.variants.selection import (
-    Variants,
-    build_variants,
-    candidate_instances,
-    instance_generator,
-    results_agree,
-    selection_task,
-)
+from sql_env.grading.variants.pairs import _PairMaker, instance_generator
+from sql_env.grading.variants.robust import judge_evidence
 from sql_env.paths import ProgressBar
 from sql_env.questions.question_set import Question, QuestionSet
-from sql_env.sql.mutants import one_edit_mutants
 from sql_env.sql.text import normalize_sql
 
 
@@ -43,37 +37,19 @@ def _passed_comparisons(
     )
 
 
-def _surviving_mutants(
-    generator: InstanceGenerator,
+def _survives(
+    generator: InstanceGenerator,  # that keeps only what is declared
     sql: str,  # gold
-    mutants: Sequence[str],
-    n: int = 200,  # random instances
-    seed: int = 1,
-) -> set[int]:
-    "Which of some mutants `n` random instances can't tell from gold, by index."
-    left = set(range(len(mutants)))
-    with generator.lock:
-        task = selection_task(generator, sql, mutants)
-        for candidate in islice(candidate_instances(generator, task, seed), n):
-            left -= candidate.killed
-            if not left:
-                break
-    return left
-
-
-def _first_kills(
-    generator: InstanceGenerator, variants: Variants, mutants: Sequence[str]
-) -> list[int | None]:
-    "For each mutant the first variant (from 1) that tells it from gold, None if none does."
-    first: list[int | None] = [None] * len(mutants)
+    mutant: str,
+) -> bool:
+    "Whether no instance that is made for the two tells a mutant from gold."
     scratch = generator.scratch
     with generator.lock:
-        for number, (image, (gold, ranks)) in enumerate(zip(variants.images, variants.golds), 1):
+        for image, gold, ranks in _PairMaker(generator, sql, mutant).instances(mutant):
             scratch.load(image)
-            for i, mutant in enumerate(mutants):
-                if first[i] is None and not results_agree(scratch.run(mutant), gold, ranks):
-                    first[i] = number
-    return first
+            if not results_agree(scratch.run(mutant), gold, ranks):
+                return False
+    return True
 
 
 @dataclass
@@ -81,7 +57,6 @@ class MutantStudy:
     "How many mutants there were, by kind of edit, and how many passed what."
 
     name: str
-    ks: tuple[int, ...]  # numbers of variants
     golds: int = 0
     seconds: float = 0.0  # wall clock
     count: dict[str, Counter] = field(default_factory=dict)  # of each kind: n, equivalent, passes
@@ -123,22 +98,10 @@ class _StudiedMutant:
 
     kind: str
     sql: str
-    passed: dict[str, bool]  # comparisons on the database itself
-    survives_random: bool = False  # no random instance tells it from gold
-    killed_by: int | None = None  # first variant that tells it from gold
-    killed_by_held_out: int | None = None  # first variant that was chosen without it
-
-    @property
-    def equivalent(self) -> bool:
-        return self.survives_random and self.killed_by is None and self.killed_by_held_out is None
-
-    def passed_names(self, ks: Iterable[int]) -> list[str]:
-        "Names of the comparisons that it passes, variants included."
-        names = [name for name, passes in self.passed.items() if passes]
-        if self.passed["value"]:
-            for label, first in (("robust", self.killed_by), ("held out", self.killed_by_held_out)):
-                names += [f"{label} {k}" for k in ks if first is None or first > k]
-        return names
+    passed: dict[str, bool]  # comparisons on the database itself, and on instances as `robust`
+    equivalent: bool = (
+        False  # no instance tells it from gold, not even one that keeps only what is declared
+    )
 
 
 _MAX_MUTANT_ROWS = 200_000  # rows of a mutant on the database itself; as for gold
@@ -158,60 +121,36 @@ def _runnable_mutants(generator: InstanceGenerator, q: Question) -> list[_Studie
     return mutants
 
 
-def _study_held_out(
-    generator: InstanceGenerator, gold_sql: str, mutants: Sequence[_StudiedMutant], k: int
-) -> None:
-    "Judge each half of the mutants on variants that were chosen by the other half."
-    halves = (mutants[0::2], mutants[1::2])
-    for judged, others in (halves, halves[::-1]):
-        choosing = [m.sql for m in others if m.kind != "wrong_column"]
-        variants = build_variants(generator, gold_sql, k, mutants=choosing)
-        close = [m for m in judged if m.passed["value"]]
-        kills = _first_kills(generator, variants, [m.sql for m in close])
-        for mutant, first in zip(close, kills):
-            mutant.killed_by_held_out = first
-
-
-def _study_gold(
-    path: Path,
-    q: Question,
-    max_k: int,  # number of variants
-    n_random: int,  # random instances that decide what is equivalent
-) -> list[_StudiedMutant]:
+def _study_gold(path: Path, q: Question) -> list[_StudiedMutant]:
     "The mutants of one gold query, and what notices them."
-    generator, loose = instance_generator(path), instance_generator(path, infer=False)
+    generator, loose, db = (
+        instance_generator(path),
+        instance_generator(path, infer=False),
+        Database(path),
+    )
     mutants = _runnable_mutants(generator, q)
-    close = [m for m in mutants if m.passed["value"]]
-    texts = [m.sql for m in close]
-    if close:
-        for i in _surviving_mutants(loose, q.gold_sql, texts, n_random):
-            close[i].survives_random = True
-    variants = build_variants(generator, q.gold_sql, max_k)
-    for mutant, first in zip(close, _first_kills(generator, variants, texts)):
-        mutant.killed_by = first
-    _study_held_out(generator, q.gold_sql, mutants, max_k)
+    for mutant in mutants:
+        robust = mutant.passed["value"] and judge_evidence(q.gold_sql, db, mutant.sql).correct
+        mutant.passed["robust"] = bool(robust)
+        mutant.equivalent = bool(robust) and _survives(loose, q.gold_sql, mutant.sql)
     return mutants
 
 
-def mutation_study(
-    qs: QuestionSet,
-    ks: Sequence[int] = (1, 2, 3, 5, 10, 20),  # numbers of variants
-    n_random: int = 200,  # random instances that decide what is equivalent
-    progress: bool = True,
-) -> MutantStudy:
+def mutation_study(qs: QuestionSet, progress: bool = True) -> MutantStudy:
     "Make all one-edit mutants of the gold queries of a set and see which comparison notices."
     start = time.monotonic()
-    study = MutantStudy(qs.name, tuple(ks))
+    study = MutantStudy(qs.name)
     golds = {(q.database_name, normalize_sql(q.gold_sql)): q for q in qs}
     for q in ProgressBar("Mutants", len(golds), progress).watch(golds.values()):
         study.golds += 1
         try:
-            mutants = _study_gold(qs.databases[q.database_name], q, max(ks), n_random)
+            mutants = _study_gold(qs.databases[q.database_name], q)
         except Exception as e:
             study.add(f"failed: {type(e).__name__}", [], False)
             continue
         for mutant in mutants:
-            study.add(mutant.kind, mutant.passed_names(ks), mutant.equivalent)
+            passed = [name for name, passes in mutant.passed.items() if passes]
+            study.add(mutant.kind, passed, mutant.equivalent)
     study.seconds = time.monotonic() - start
     return study
 
@@ -223,18 +162,14 @@ KIND_GROUPS: dict[str, Callable[[str], bool]] = {
 }
 
 
-def comparison_names(study: MutantStudy) -> list[str]:
-    "The comparisons of a study, from the weakest to the strongest."
-    labels = ("robust", "held out")
-    suites = [f"{label} {k}" for label in labels for k in study.ks]
-    return ["set", "bag", "order", "value", *suites]
+COMPARISONS = ("set", "bag", "order", "value", "robust")  # from the weakest to the strongest
 
 
 def mutation_study_markdown(study: MutantStudy) -> str:
     "Shares that pass, as a Markdown table."
     header = " | ".join(f"{group} | with equivalents" for group in KIND_GROUPS)
     lines = [f"| comparison | {header} |", "|---|" + "---:|" * 2 * len(KIND_GROUPS)]
-    for name in comparison_names(study):
+    for name in COMPARISONS:
         cells = [name]
         for kinds in KIND_GROUPS.values():
             for equivalents in (False, True):
@@ -249,6 +184,5 @@ def mutation_study_json(study: MutantStudy) -> dict:
         name=study.name,
         golds=study.golds,
         seconds=round(study.seconds, 1),
-        ks=study.ks,
         count={kind: dict(count) for kind, count in sorted(study.count.items())},
     )

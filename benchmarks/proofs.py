@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 
 import apsw
+from mutants import one_edit_mutants
 from sqlglot import exp, parse_one
 from sqlglot.errors import ParseError
 from sqlglot.optimizer.eliminate_subqueries import eliminate_subqueries
@@ -46,7 +47,6 @@ from sql_env.proofs.decision import kept_by, prove
 from sql_env.proofs.facts import Schema, all_assumptions, read_facts
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import referenced_tables
-from sql_env.sql.mutants import one_edit_mutants
 from sql_env.sql.text import normalize_sql
 
 HERE = Path(__file__).resolve().parent

@@ -15,11 +15,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from mutants import _with_argument, one_edit_mutants
 from sqlglot import exp, parse_one
 
+from sql_env.grading.answers import compare_rows
 from sql_env.sql.analysis import TieTest, parse_sql
-from sql_env.sql.mutants import _with_argument, one_edit_mutants, parse_write
 from sql_env.sql.text import quote_identifier
+from sql_env.sql.writes import parse_write
 
 DATE = re.compile(r"\d{4}-\d\d(-\d\d)?")
 MAX_ROWS = 400  # rows of a table that are read
@@ -454,6 +456,17 @@ def careless_nodes(node, labels: Sequence[str]) -> Iterator[tuple[str, Any]]:
                 "other_bound",
                 type(node)(this=node.this.copy(), expression=exp.Literal.number(other)),
             )
+
+
+def results_agree(
+    rows: list[tuple] | None,  # None: the query failed
+    gold: list[tuple],
+    ranks: Sequence[int] | None,  # of gold's rows, None without an order
+) -> bool:
+    "Whether a query gives gold's result."
+    if rows is None or len(rows) != len(gold):
+        return False
+    return rows == gold or bool(compare_rows(rows, gold, False if ranks is None else ranks))
 
 
 def wrong_column_mutants(

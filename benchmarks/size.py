@@ -11,7 +11,6 @@ import json
 import os
 import platform
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -123,15 +122,6 @@ LOAD = """
 qs = load("folder", sys.argv[1])
 result = len(qs)
 """
-MUTANTS = """
-from pathlib import Path
-from sql_env.grading.variants.selection import build_variants, instance_generator
-golds = [line for line in Path(sys.argv[2]).read_text().splitlines() if line.strip() and line[:2] != "--"]
-generator = instance_generator(sys.argv[1] + "/data.sqlite")
-made = [build_variants(generator, sql) for sql in golds]
-mutants = sum(v.mutants for v in made)
-result = dict(golds=len(golds), mutants=mutants, killed=mutants - sum(len(v.alive) for v in made))
-"""
 
 
 def part_robust(folders: dict[int, Path], work: Path) -> dict:
@@ -140,12 +130,8 @@ def part_robust(folders: dict[int, Path], work: Path) -> dict:
     for mb, folder in folders.items():
         first = measure(IMPORTS, FIRST_VERDICT, work / f"cache-r{mb}", str(folder))
         oracle = measure(IMPORTS, ORACLE, work / f"cache-o{mb}", str(folder))
-        golds = str(ROOT / "tests" / "large_golds.sql")
-        mutants = measure(IMPORTS, MUTANTS, work / f"cache-m{mb}", str(folder), golds)
         size = round((folder / "data.sqlite").stat().st_size / 1e6, 1)
-        found[str(mb)] = dict(
-            file_MB=size, first_verdict=first, oracle=oracle["result"], mutants=mutants["result"]
-        )
+        found[str(mb)] = dict(file_MB=size, first_verdict=first, oracle=oracle["result"])
     return found
 
 
@@ -324,7 +310,6 @@ class OtherWords:
 
 def part_processes(work: Path) -> dict:
     "Wall clock of `evaluate` with two processes, as a share of that with one, start-up included; the best of three."
-    from sql_env.grading.variants.selection import VARIANT_STORE
     from sql_env.policies.baselines import OraclePolicy, RandomPolicy
     from sql_env.sources.loading import load
 
@@ -345,10 +330,6 @@ def part_processes(work: Path) -> dict:
         wall: dict[int, float] = {}
         for _ in range(3):
             for workers in (1, 2):
-                VARIANT_STORE.clear()
-                shutil.rmtree(work / "cache-p" / "variants", ignore_errors=True)
-                for file in (work / "cache-p").glob("variants*"):
-                    file.unlink(missing_ok=True)
                 seconds = timed_evaluate(qs, policy, workers, None, robust)
                 wall[workers] = min(seconds, wall.get(workers, seconds))
         found[name] = dict(

@@ -2,8 +2,8 @@
 
 Parts: `mutants` (share of one-edit wrong SQL that passes each comparison), `paraphrases` (pairs of gold SQL for the
 same question that the robust verdict tells apart), `hacks` (what reward hacks earn by value and robustly), `audit`
-(flags of a whole set), `speed` (time to build variants and to reach a robust verdict), `alternatives` (honest SQL,
-written from question and schema without sight of gold, that the robust verdict rejects), `wrong` (one-edit queries
+(flags of a whole set), `speed` (time to make the instances of a pair, and of a robust verdict), `alternatives` (honest
+SQL, written from question and schema without sight of gold, that it rejects), `wrong` (one-edit queries
 that pass though realistic instances prove them wrong), `careless` (slips that are right by value: how many are
 caught), `blind` (the same of `--pairs FILE`, lines or a list of {"db", "gold", "careless" or "honest"} of somebody),
 `evenness` (time of a right and a wrong ANSWER under robust), `hedges` (guesses one by one and side by side).
@@ -23,9 +23,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from random import Random
 
+from mutants import one_edit_mutants
 from mutation_study import (
+    COMPARISONS,
     KIND_GROUPS,
-    comparison_names,
     mutation_study,
     mutation_study_json,
     mutation_study_markdown,
@@ -35,6 +36,7 @@ from realistic import (
     careless_mutants,
     read_tables,
     realistic_rows,
+    results_agree,
     wider_mutants,
 )
 from sqlglot import exp
@@ -43,15 +45,14 @@ from sql_env.database.guards import QueryError
 from sql_env.evaluation.audit import _audit_table, audit_questions, audit_summary
 from sql_env.evaluation.results import _wilson_interval, rate_interval
 from sql_env.grading.answers import Verdict, compare_rows, format_rows
+from sql_env.grading.variants.pairs import pair_variants
 from sql_env.grading.variants.robust import judge_evidence, verify_robust
-from sql_env.grading.variants.selection import build_variants, instance_generator, results_agree
 from sql_env.play.episode import Episode
 from sql_env.proofs.decision import prove_on
 from sql_env.questions.gold import rank_rows
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import parse_sql, select_order_keys, tie_tests
-from sql_env.sql.mutants import one_edit_mutants
 from sql_env.sql.text import normalize_sql
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,10 +68,10 @@ def load_source(source: str, split: str | None) -> QuestionSet:
 
 
 def measure_mutants(qs: QuestionSet, args) -> dict:
-    study = mutation_study(qs, n_random=args.random)
+    study = mutation_study(qs)
     print(mutation_study_markdown(study))
     shares = {}
-    for name in comparison_names(study):
+    for name in COMPARISONS:
         row = {}
         for group, kinds in KIND_GROUPS.items():
             key = group.lower().replace(" ", "_")
@@ -540,28 +541,25 @@ def measure_speed(qs: QuestionSet, args) -> dict:
     golds = list({(q.database_name, normalize_sql(q.gold_sql)): q for q in qs}.values())
     wall, cpu, cold, warm = [], [], [], []
     cold_cpu, warm_cpu = [], []
-    generators = {q.database_name: instance_generator(qs.databases[q.database_name]) for q in golds}
     for q in golds:
         start, cpu_start = time.perf_counter(), time.process_time()
-        build_variants(generators[q.database_name], q.gold_sql)
+        pair_variants(qs.databases[q.database_name], q.gold_sql)
         wall.append(time.perf_counter() - start)
         cpu.append(time.process_time() - cpu_start)
     for q in golds:
         db = qs.database(q.database_name)
         for times, cpu_times in ((cold, cold_cpu), (warm, warm_cpu)):
             start, cpu_start = time.perf_counter(), time.process_time()
-            judge_evidence(
-                q.gold_sql, db, f"{q.gold_sql} "
-            )  # other text: gold itself needs no instances
+            judge_evidence(q.gold_sql, db, q.gold_sql, to_the_end=True)  # else gold needs none
             times.append(time.perf_counter() - start)
             cpu_times.append(time.process_time() - cpu_start)
     names = [q.database_name for q in golds]
     return {
         "golds": len(golds),
-        "build_20_ms": milliseconds(wall),
-        "build_20_cpu_ms": milliseconds(cpu),
-        "build_20_ms_median_database": median_database(wall, names),
-        "build_20_cpu_ms_median_database": median_database(cpu, names),
+        "instances_ms": milliseconds(wall),
+        "instances_cpu_ms": milliseconds(cpu),
+        "instances_ms_median_database": median_database(wall, names),
+        "instances_cpu_ms_median_database": median_database(cpu, names),
         "load_average": os.getloadavg()[0],
         "first_verdict_ms": milliseconds(cold),
         "first_verdict_cpu_ms": milliseconds(cold_cpu),
@@ -592,9 +590,6 @@ def main() -> None:
     parser.add_argument("part", choices=list(PARTS))
     parser.add_argument("--source", default="spider")
     parser.add_argument("--split")
-    parser.add_argument(
-        "--random", type=int, default=200, help="random instances that decide what is equivalent"
-    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--show", action="store_true", help="print what is rejected")
     parser.add_argument(

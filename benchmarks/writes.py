@@ -29,7 +29,7 @@ from sql_env.database.guards import Limits, QueryError
 from sql_env.grading.changes import (
     GoldChanges,
     TaskSchema,
-    _start_states,
+    _make_states,
     judge_changes,
     judge_replay,
 )
@@ -37,8 +37,8 @@ from sql_env.questions.gold import judge_task
 from sql_env.questions.question_set import Question
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import parse_sql
-from sql_env.sql.mutants import read_part
 from sql_env.sql.text import quote_identifier
+from sql_env.sql.writes import read_part
 
 N_INSTANCES = 40  # realistic contents that say whether a statement is wrong
 
@@ -258,7 +258,7 @@ def measure_statements(per: int) -> dict:
     for task, database, rule, column, value in tasks(per):
         count["tasks"] += 1
         count["updates" if column else "deletes"] += 1
-        states = _start_states(task, database)
+        states = _make_states(task, database)
         count["tasks_without_states"] += bool(states.why_none)
         mutants = [sql for _, sql in write_mutants(task.gold_statements[0])]
         wrong = wrong_statements(task, database, mutants, as_in_data=True)

@@ -202,18 +202,6 @@ def unseen():
     return load("bundled", split="test")
 
 
-@pytest.fixture(scope="module")
-def kept_variants(tmp_path_factory):
-    "Variants that a module's tests have made are kept for its other tests, in a cache of their own."
-    from sql_env.grading.variants.selection import VARIANT_STORE
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SQL_ENV_CACHE", str(tmp_path_factory.mktemp("cache")))
-        VARIANT_STORE.clear()
-        yield
-        VARIANT_STORE.clear()
-
-
 @pytest.fixture(scope="session")
 def tiny():
     "The kit for tests with TRL, and a tokenizer trained on this package's texts."

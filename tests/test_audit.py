@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import mutation_study
 import pytest
+from mutants import one_edit_mutants
 from tables import cases
 
 from sql_env.database import Database, Limits, build_database
 from sql_env.evaluation import audit
 from sql_env.evaluation.audit import audit_markdown, audit_questions, audit_summary, save_report
-from sql_env.grading.variants.selection import instance_generator
+from sql_env.grading.variants.pairs import instance_generator
 from sql_env.questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
 from sql_env.sources.files import Drafts
 from sql_env.sources.loading import _complete_questions, load
 from sql_env.sql.analysis import parse_sql
-from sql_env.sql.mutants import one_edit_mutants
 from sql_env.sql.shapes import SHAPE_RULES
 
 SCHEMA = """
@@ -118,7 +118,7 @@ def test_a_database_or_gold_without_variants_is_flagged_with_the_reason(two, mon
     assert not report.bad and not report.failed
     # gold is looked at where variants are asked for
     monkeypatch.setattr(audit, "why_no_variants", lambda path, sql: "Gold can't be parsed." if sql == BY_MAX else "")
-    monkeypatch.setattr(audit, "variants_for", lambda path, sql: [] if sql == BY_MAX else [1, 2])
+    monkeypatch.setattr(audit, "pair_variants", lambda path, sql: [] if sql == BY_MAX else [1, 2])
     report = audit_questions(two, variants=5, progress=False)
     assert report.counts()["no_variants"] == report.counts()["few_variants"] == 2
     assert audit_questions(two, progress=False).counts().get("no_variants", 0) == 0
@@ -237,18 +237,18 @@ class TestMutants:
         generator = instance_generator(harbour.databases["harbour"], False)
         gold = "SELECT c.name FROM ship s JOIN captain c ON c.captain_id = s.captain_id WHERE s.tonnes > 0.5"
         same = "SELECT c.name FROM captain c JOIN ship s ON s.captain_id = c.captain_id WHERE NOT s.tonnes <= 0.5"
-        assert mutation_study._surviving_mutants(generator, gold, [same, gold.replace(">", ">=")], n=80) == {0}
+        assert mutation_study._survives(generator, gold, same)
+        assert not mutation_study._survives(generator, gold, gold.replace(">", ">="))
 
     def test_study_adds_up(self, harbour):
-        study = mutation_study.mutation_study(harbour, ks=(1, 20), n_random=30, progress=False)
+        study = mutation_study.mutation_study(harbour, progress=False)
         total, share = sum(study.count.values(), Counter()), study.share
         assert study.golds == len({q.gold_sql for q in harbour})
         assert not [kind for kind in study.count if kind.startswith("failed")]
         assert share("set") >= share("bag") >= share("order")
-        assert share("value") >= share("robust 1") >= share("robust 20")
-        assert share("robust 20") < 0.1 < share("set")
-        assert total["value="] == total["equivalent"] == total["robust 20="]
-        assert "| robust 20 |" in mutation_study.mutation_study_markdown(study)
+        assert share("robust") < 0.1 < share("set") and share("robust") <= share("value")
+        assert total["value="] == total["equivalent"] == total["robust="]
+        assert "| robust |" in mutation_study.mutation_study_markdown(study)
         assert mutation_study.mutation_study_json(study)["count"]["operator"]["n"] == study.count["operator"]["n"]
 
 

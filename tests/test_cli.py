@@ -505,7 +505,7 @@ def test_doctor_tries_one_variant_of_each_database(sql_env, monkeypatch):
         asked.append(path.stem)
         return "No table has a key." if path.stem == "vet_clinic" else ""
 
-    monkeypatch.setattr("sql_env.grading.variants.selection.why_no_variants", why_no_variants)
+    monkeypatch.setattr("sql_env.grading.variants.pairs.why_no_variants", why_no_variants)
     run = sql_env("doctor -n 3 --json")
     (check,) = (c for c in strict(run.out) if "variants" in c["check"])
     assert run.code == 1 and not check["ok"]

@@ -12,6 +12,7 @@ import weakened_rules
 from conftest import ROOT
 from deceiving_pairs import DATABASES, PAIRS, SCHEMA, Whole, differing, kinds_of_false_proofs
 from made_rows import made_row
+from mutants import one_edit_mutants
 from tables import cases
 
 from sql_env import EpisodeEnv, OraclePolicy, evaluate, load
@@ -23,7 +24,6 @@ from sql_env.proofs.contents import Comparison, Contents
 from sql_env.proofs.decision import kept_by, prove, prove_on
 from sql_env.proofs.facts import Assumption, all_assumptions, read_facts
 from sql_env.sql.analysis import parse_sql, referenced_tables
-from sql_env.sql.mutants import one_edit_mutants
 from sql_env.view.episode import view_logged, view_trajectory
 from sql_env.view.run import _film_data
 

@@ -11,11 +11,8 @@ from tables import alternatives
 from sql_env import Database, load
 from sql_env.database.database import build_database
 from sql_env.grading.answers import compare_rows
-from sql_env.grading.variants.instances import InstanceGenerator
+from sql_env.grading.variants.pairs import pair_variants
 from sql_env.grading.variants.robust import judge_evidence
-from sql_env.grading.variants.selection import VARIANT_STORE, build_variants
-
-pytestmark = pytest.mark.usefixtures("kept_variants")
 
 SCHEMA = """
 CREATE TABLE club (club_id INTEGER PRIMARY KEY, title TEXT, country TEXT, founded TEXT, budget REAL);
@@ -68,9 +65,8 @@ def test_what_a_query_cuts_off_is_told(tmp_path, gold, other):
 def test_instances_hold_what_the_data_shows(league):
     "No NULL and no empty table where the data has none; other values where gold names the only one."
     gold = "SELECT p.name FROM player AS p JOIN club AS c USING (club_id) WHERE c.country = 'Spain'"
-    variants = build_variants(InstanceGenerator(league), gold)
     countries = Counter()
-    for image in variants.images:
+    for image, *_ in pair_variants(league, gold).instances:
         con = memory(image)
         assert con.execute("SELECT count(*) FROM player WHERE club_id IS NULL").get == 0
         assert con.execute("SELECT (SELECT count(*) FROM player) * (SELECT count(*) FROM club) > 0").get == 1
@@ -79,7 +75,7 @@ def test_instances_hold_what_the_data_shows(league):
     # some groups are as large as the number in gold, some one smaller, some one larger
     gold = "SELECT nation FROM player GROUP BY nation HAVING count(*) > 40"
     sizes = set()
-    for image in build_variants(InstanceGenerator(league), gold).images:
+    for image, *_ in pair_variants(league, gold).instances:
         sizes |= {n for (n,) in memory(image).execute("SELECT count(*) FROM player GROUP BY nation")}
     assert {39, 40, 41} <= sizes
 
@@ -90,7 +86,6 @@ ALTERNATIVES = Path(__file__).parent.parent / "benchmarks" / "alternatives.jsonl
 @pytest.mark.slow
 def test_alternatives_written_blind(spider_path):
     "Of the honest queries on Spider that are right by value at most 8 % are rejected, on each half of the databases."
-    VARIANT_STORE.clear()
     qs = load("spider", spider_path, "dev")
     by_id = {q.question_id: q for q in qs}
     lines = [json.loads(line) for line in ALTERNATIVES.read_text().splitlines()]

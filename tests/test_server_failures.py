@@ -17,7 +17,7 @@ from sql_env import EpisodeEnv, ScriptedPolicy, evaluate, load
 from sql_env.client import SessionLostError, _RemoteEpisodeEnv
 from sql_env.database import build_database
 from sql_env.database.guards import EnvironmentFailedError
-from sql_env.grading.variants.selection import VARIANT_STORE
+from sql_env.grading.variants.pairs import _generator
 from sql_env.models import SQLObservation
 from sql_env.play import Observation, ToolError
 from sql_env.questions.question_set import save_question_set
@@ -150,7 +150,7 @@ def test_nobody_is_paid_for_evidence_that_could_not_be_judged(play, place, error
     module = "instances" if place.startswith("Inst") else "sandbox"
 
     def spoil(database) -> None:
-        VARIANT_STORE.clear()
+        _generator.cache_clear()
         monkeypatch.setattr(f"sql_env.grading.variants.{module}.{place}", fails(error))
 
     assert set(play(fresh, spoil, verify="robust")) <= {None}

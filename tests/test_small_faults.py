@@ -27,8 +27,8 @@ from sql_env.server.environment import SQLEnvironment, _episode_record
 from sql_env.server.limits import Seats
 from sql_env.server.mcp_tools import Players
 from sql_env.server.settings import Settings
-from sql_env.sql.mutants import leaves_out
 from sql_env.sql.origins import column_origins
+from sql_env.sql.writes import leaves_out
 
 
 def test_small_functions_at_their_limits():

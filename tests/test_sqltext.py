@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
+from mutants import one_edit_mutants
 from realistic import wrong_column_mutants
 from tables import cases
 
 from sql_env.database.database import Database, build_database
 from sql_env.sql import analysis
-from sql_env.sql.mutants import one_edit_mutants
 from sql_env.sql.text import first_word, has_order_by, normalize_sql, split_statements, sql_tokens
 
 PIECES = """' '' " "" ` [ ] -- /* */ / * x' X'0 x'00' ab' 0x1F 0x 1_0 1. .5 1e5 2E-3 1e 3abc ? ?12

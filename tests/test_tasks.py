@@ -17,7 +17,7 @@ from sql_env import load
 from sql_env.database import Database, QueryError, build_database
 from sql_env.evaluation import evaluate, hack_floor, read_log, rescore_log
 from sql_env.evaluation.audit import audit_markdown, audit_questions, audit_summary
-from sql_env.grading.changes import _start_states, judge_changes, judge_replay
+from sql_env.grading.changes import _make_states, judge_changes, judge_replay
 from sql_env.play import ACTIONS, Episode, EpisodeEnv, RewardConfig, Session
 from sql_env.policies import OraclePolicy, RandomPolicy
 from sql_env.policies.baselines import hacks_for
@@ -240,7 +240,7 @@ def test_a_task_is_grounded_if_rows_that_it_may_change_were_seen(bank):
 def test_each_condition_has_a_row_that_fails_it_alone(bank, gold, wrong):
     tables = ("account", "customer")
     task = FEE.with_fields(gold_statements=(gold,), writes=tables, tables_involved=tables)
-    states = _start_states(task, bank)
+    states = _make_states(task, bank)
     assert states.conditions and all(states.conditions.values()), states.witnessed
     assert judge_replay(task, bank, [gold]) and judge_replay(task, bank, [wrong]).reason == "differs"
 
@@ -257,7 +257,7 @@ def test_all_conditions_of_all_tasks_by_hand_are_witnessed():
     tasks = load("bundled_tasks")
     for q in filter(lambda q: q.gold_statements, tasks):
         database = tasks.database(q.database_name)
-        states = _start_states(q, database)
+        states = _make_states(q, database)
         assert all(states.conditions.values()), (q.question_id, states.witnessed)
         assert judge_replay(q, database, list(q.gold_statements)).reason == "match", q.question_id
 

@@ -333,7 +333,7 @@ def _check_files(questions: "QuestionSet") -> _Check:
 # %% ../../nbs/cli/04_train.ipynb #decfaa04
 def _check_variants(questions: "QuestionSet") -> _Check:
     "Whether variants of each database can be made, tried with three gold queries at most."
-    from sql_env.grading.variants.selection import why_no_variants
+    from sql_env.grading.variants.pairs import why_no_variants
 
     golds: dict[str, list[str]] = {}
     for q in questions:

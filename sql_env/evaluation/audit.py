@@ -25,8 +25,8 @@ from ..database.guards import QueryError
 from .rows import _normalized_gold
 from ..grading.answers import Verdict, compare_rows
 from ..grading.variants.columns import NUMBER_FORM
-from sql_env.grading.variants.selection import (
-    variants_for,
+from sql_env.grading.variants.pairs import (
+    pair_variants,
     why_no_instances,
     why_no_variants,
 )
@@ -284,7 +284,7 @@ def save_report(
 def _check_variants(path: Path, q: Question, least: int, why_none: str) -> Question:
     "The question, flagged if its database has no variants or fewer than `least`; 0 of them are not made."
     if least and not why_none:
-        n = len(variants_for(path, q.gold_sql))
+        n = len(pair_variants(path, q.gold_sql))
         if 0 < n < least:
             return q.with_flag("few_variants", f"There are {n}.")
         why_none = why_no_variants(path, q.gold_sql)

@@ -11,10 +11,12 @@ __all__ = ['TaskSchema', 'GoldChanges', 'gold_changes', 'RowFault', 'find_faults
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice, product, zip_longest
+from threading import Lock
 from typing import Any, NamedTuple
 
 import apsw
@@ -23,15 +25,12 @@ from ..database.database import Database
 from ..database.guards import Limits, QueryError, connect_readonly
 from ..database.writing import Change, WritableCopy
 from .answers import Verdict
-from .variants.robust import ROBUST_REASONS, _pair_variants
-from sql_env.grading.variants.selection import (
-    _DatabaseState,
-    _LatestBySize,
-    variants_for,
-)
+from .variants.pairs import _file_state, pair_variants
+from .variants.robust import ROBUST_REASONS
 from ..questions.gold import run_gold
 from ..questions.question_set import Question
-from sql_env.sql.mutants import (
+from ..sql.text import format_value, quote_identifier, split_statements, sql_tokens
+from sql_env.sql.writes import (
     Condition,
     leaves_out,
     named_values,
@@ -40,7 +39,6 @@ from sql_env.sql.mutants import (
     read_part,
     write_conditions,
 )
-from ..sql.text import format_value, quote_identifier, split_statements, sql_tokens
 
 # %% ../../nbs/grading/05_changes.ipynb #ddf62c7d
 class _Reference(NamedTuple):
@@ -249,23 +247,32 @@ def _is_near(a: _Row, b: _Row) -> bool:
     )
 
 # %% ../../nbs/grading/05_changes.ipynb #48c9be61
-_KEPT = _LatestBySize(64 * 2**20)  # what gold does, and contents of tables, by task and database
+_KEPT: dict[tuple, Any] = {}  # what gold does, and contents of tables, by task and database
+_MOST_KEPT = 200  # of these; the contents of a task take 0.4 MB, about
+_keeping = Lock()
 
-# %% ../../nbs/grading/05_changes.ipynb #1f010593
-def _kept(what: str, q: Question, database: Database, *about: Any) -> tuple:
-    "The key of something that is worked out once for a task."
-    return what, _DatabaseState.of(database.path), q.gold_statements, q.writes, *about
 
-# %% ../../nbs/grading/05_changes.ipynb #7748c7bb
-def gold_changes(q: Question, database: Database) -> GoldChanges:
-    "What gold of a task changes on its database, worked out once; raises `QueryError`."
-    key = _kept("gold", q, database)
+def _once(what: str, q: Question, database: Database, make: Callable[[], Any]) -> Any:
+    "Something that is worked out once for a task."
+    key = what, _file_state(database.path), q.gold_statements, q.writes
     found = _KEPT.get(key)
     if found is None:
-        with database.writer(q.writes, Limits.gold()) as copy:
-            found = GoldChanges.run(copy, q, TaskSchema.read(database))
-        _KEPT.put(key, found, 1000 + 500 * len(found.changes))
+        found = make()
+        with _keeping:
+            while len(_KEPT) >= _MOST_KEPT:
+                del _KEPT[next(iter(_KEPT))]
+            _KEPT[key] = found
     return found
+
+# %% ../../nbs/grading/05_changes.ipynb #1f010593
+def gold_changes(q: Question, database: Database) -> GoldChanges:
+    "What gold of a task changes on its database, worked out once; raises `QueryError`."
+
+    def run() -> GoldChanges:
+        with database.writer(q.writes, Limits.gold()) as copy:
+            return GoldChanges.run(copy, q, TaskSchema.read(database))
+
+    return _once("gold", q, database, run)
 
 # %% ../../nbs/grading/05_changes.ipynb #908e4dab
 class RowFault(NamedTuple):
@@ -375,7 +382,8 @@ class _StartStates(NamedTuple):
 _TRIGGERS = (
     "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND sql IS NOT NULL ORDER BY rowid"
 )
-_LEAST_ROWS = 5  # states for each statement, at least
+_STATES = 15  # contents of a task, about
+_LEAST_ROWS = 5  # of them for each statement, at least
 
 # %% ../../nbs/grading/05_changes.ipynb #ba883713
 def _trigger_texts(database: Database) -> list[str]:
@@ -408,18 +416,8 @@ def _read_parts(statements: Iterable[str], tables: Sequence[str] = ()) -> list[s
     found = [sql for sql in dict.fromkeys(parts) if sql]
     return found or [f'SELECT * FROM "{table}"' for table in tables]
 
-# %% ../../nbs/grading/05_changes.ipynb #2ad3188a
-def _start_states(q: Question, database: Database, k: int = 15, seed: int = 0) -> _StartStates:
-    "Some `k` contents for a task that states a rule, worked out once."
-    key = _kept("states", q, database, k, seed)
-    found = _KEPT.get(key)
-    if found is None:
-        found = _make_states(q, database, k, seed)
-        _KEPT.put(key, found, 1000 + sum(len(image) + 5000 for image in found.images))
-    return found
-
 # %% ../../nbs/grading/05_changes.ipynb #a1b2c3d4
-_CHANGED = 6  # states in which rows fail one condition
+_CHANGED = 12  # states in which rows fail one condition
 _MOST_PAIRS = 9  # of a statement of gold and one of the agent
 _MOST_USERS = 20  # rows that refer to new ones and are referred to themselves
 # keys of new rows: behind all others, and before them
@@ -574,13 +572,16 @@ def _run_gold_on(
     return states, idle
 
 # %% ../../nbs/grading/05_changes.ipynb #65ea530c
-def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartStates:
+def _make_states(q: Question, database: Database) -> _StartStates:
     "Contents made for each statement, and some of them with values beside the texts that gold names."
     parts = _read_parts(q.gold_statements, q.writes)
-    each = max(_LEAST_ROWS, math.ceil(k / len(parts)))
-    all_variants = [variants_for(database.path, sql, each, seed) for sql in parts]
-    turns = zip_longest(*(variants.images for variants in all_variants))
-    images = [image for turn in turns for image in turn if image]
+    each = max(_LEAST_ROWS, math.ceil(_STATES / len(parts)))
+    all_variants = [pair_variants(database.path, sql) for sql in parts]
+    chosen = (
+        [i for n, i in enumerate(v.instances) if n < each or not i.says_something]
+        for v in all_variants
+    )
+    images = [instance.image for turn in zip_longest(*chosen) for instance in turn if instance]
     schema, named = TaskSchema.read(database), {}
     if not q.states_rule:  # names that are found once may be found nowhere in made contents
         con, named = connect_readonly(database.path, Limits.gold()), _named_rows(q, database)
@@ -664,7 +665,7 @@ def _pair_states(
     images = [
         (image, set[str]())
         for gold, sql in islice(pairs, _MOST_PAIRS)
-        for image in _pair_variants(database.path, gold, sql).images
+        for image, *_ in pair_variants(database.path, gold, sql).instances
     ]
     named = {} if q.states_rule else _named_rows(q, database)
     for states in _run_gold_on(images, q, database, TaskSchema.read(database), named):
@@ -675,8 +676,6 @@ def judge_replay(
     q: Question,
     database: Database,
     batches: Sequence[str],  # what the agent has committed, oldest first
-    k: int = 15,
-    seed: int = 0,
 ) -> Verdict:
     "Whether an agent's statements change what gold does on other contents too; reasons as in `ROBUST_REASONS`."
     if not q.gold_statements:  # who did nothing does nothing on other contents too
@@ -685,7 +684,7 @@ def judge_replay(
             if batches
             else Verdict(True, "match")
         )
-    states = _start_states(q, database, k, seed)
+    states = _once("states", q, database, partial(_make_states, q, database))
     if states.why_none:
         return Verdict(False, "no_variants", states.why_none)
     verdict = Verdict(True, "match")

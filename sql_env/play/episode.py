@@ -24,7 +24,7 @@ from ..database.guards import Limits, QueryError
 from ..database.writing import Change
 from ..grading.answers import Verdict
 from ..grading.readings import UnreadableAnswerError
-from ..grading.variants.selection import why_no_instances
+from ..grading.variants.pairs import why_no_instances
 from sql_env.play.acts import (
     Act,
     Action,

@@ -26,8 +26,8 @@ from sql_env.grading.changes import (
     judge_changes,
     judge_replay,
 )
+from ..grading.variants.pairs import why_no_variants
 from ..grading.variants.robust import NOT_JUDGED, verify_robust
-from ..grading.variants.selection import why_no_variants
 from .board import _Board, escape_markup
 from .reward import RewardMeter
 from ..plugins import find, names

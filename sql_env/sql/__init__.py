@@ -1,4 +1,4 @@
-"SQL as text: how values are written, what a query reads, its one-edit mutants. Alone imports sqlglot."
+"SQL as text: how values are written, what a query reads, what a statement writes. Alone imports sqlglot."
 
 from sql_env import lazy_names
 
@@ -7,6 +7,5 @@ __getattr__, __dir__ = lazy_names(
     {
         "analysis": "classify_difficulty referenced_tables",
         "text": "Result format_value normalize_sql",
-        "mutants": "one_edit_mutants",
     },
 )

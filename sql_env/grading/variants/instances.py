@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import apsw
 
-from ...database.catalog import database_fingerprint, plain_table_names, read_catalog
+from ...database.catalog import plain_table_names, read_catalog
 from ...database.guards import Limits, connect_readonly
 from sql_env.grading.variants.columns import (
     _fill_keys,
@@ -98,7 +98,6 @@ class InstanceGenerator:
         self.path = path if isinstance(path, bytes) else Path(path)
         self.infer = infer
         self.lock = threading.RLock()
-        self.digest = database_fingerprint(self.path)
         con = connect_readonly(self.path, Limits.gold())
         for limit, value in _SOURCE_LIMITS.items():
             con.limit(limit, value)

@@ -9,16 +9,11 @@ __all__ = ['ROBUST_REASONS', 'NOT_JUDGED', 'judge_evidence', 'find_evidence', 'v
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #66821246
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import islice, product
-from pathlib import Path
-from random import Random
 from typing import Any
-
-import apsw
 
 from ...database.database import Database
 from ...database.guards import QueryError, check_statement
@@ -30,205 +25,16 @@ from sql_env.grading.answers import (
     _match_bag,
 )
 from ..readings import is_last
-from sql_env.grading.variants.columns import (
-    DENSE,
-    GROUPED,
-    MIXED,
-    NARROW,
-    _compared_columns,
-    _counted_sizes,
-    column_constants,
-)
-from sql_env.grading.variants.instances import (
-    InstanceGenerator,
-    RowSampler,
-    _fill_base,
-    _InstancePlan,
-    _make_instance,
+from sql_env.grading.variants.pairs import (
+    Instance,
+    Variants,
+    _in_one_layout,
+    instance_generator,
+    pair_variants,
 )
 from .sandbox import Sandbox
-from sql_env.grading.variants.selection import (
-    VARIANT_STORE,
-    Variants,
-    _gold_ranks,
-    _trusted_rows,
-    instance_generator,
-    selection_task,
-    variants_for,
-)
-from .shapes import MAX_SAMPLE_ROWS, _is_id, _is_label
 from ...questions.question_set import Question
-from ...sql.text import Result, has_order_by, quote_identifier, sql_tokens, unquote
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #e66490bc
-def _in_one_layout(
-    sql: str,  # any text
-) -> str:
-    "A query without comments and last semicolons, its words in capitals with single blanks between."
-    words = [t.text.upper() if t.kind == "word" else t.text for t in sql_tokens(sql)]
-    return " ".join(words).rstrip("; ")
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #c01a3d1f
-_NAME = r"(?:\w+\.)?([\w\"`\[\]]+)\s*"
-_COUNTED_ONCE = re.compile(r"\bcount\s*\(\s*distinct\s+" + _NAME, re.I)
-_CAST = re.compile(r"\bcast\s*\(\s*" + _NAME + r"as\s+(?:int|real|num|dec|float)", re.I)
-_SHORT_AND_LONG = 7, 1_234_567  # numbers that a column of digits may hold as well
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #c01a3d2f
-def _columns_in(pattern: re.Pattern, sql: str) -> frozenset[str]:
-    "The columns, lower case, that a pattern finds in a query."
-    return frozenset(unquote(name).lower() for name in pattern.findall(sql))
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #8c29d05d
-def _doubtful_keys(
-    plan: _InstancePlan,
-    counted: Collection[str] = (),  # columns whose different values gold counts, lower case
-) -> dict[str, frozenset[int]]:
-    "For each table the natural keys that half of the instances of a pair repeat."
-    joined = {name for pair in plan.joined for name in pair}
-    found = {}
-    for shape in plan.shapes:
-        table, names, columns = shape.lower_name, shape.lower_columns, shape.columns
-        has_rows = len(shape.sample_rows) >= MAX_SAMPLE_ROWS
-        doubtful = {
-            i
-            for i in shape.natural_keys
-            if not has_rows
-            and not (_is_id(columns[i]) and i not in shape.referencing)
-            and not (names[i] in plan.named and (_is_label(columns[i]) or names[i] == table))
-        }
-        doubtful |= plan.repeatable.get(table, frozenset())
-        doubtful |= {
-            i for i in shape.natural_keys if names[i] in counted and not _is_id(columns[i])
-        }
-        kept = {i for i in plan.unique.get(table, ()) if names[i] in joined}
-        found[table] = frozenset(doubtful - kept)
-    return found
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #49150c8f
-_MAX_INSTANCES = 8  # for a pair
-_MAX_TRIES = 20  # instances that are made for them
-_PAIR_CYCLE = (MIXED, NARROW, DENSE, MIXED, NARROW)
-_MAX_TICKS = 1000  # thousands of operations that gold takes on all of them, about
-_MAX_MAKERS = 64  # golds whose material a generator keeps
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #0th3rs1z
-class _PairMaker:
-    "Makes instances for pairs of one gold query with others."
-
-    def __init__(
-        self,
-        generator: InstanceGenerator,  # the caller holds its lock
-        gold_sql: str,
-        other_sql: str = "",  # a query: the others name the same tables
-    ):
-        self.gold_sql = gold_sql
-        self.generator = generator
-        task = selection_task(generator, gold_sql, (), other_sql)
-        names = {*task.plan.read, *generator.named_tables(other_sql)}
-        read = tuple([table for table in task.plan.tables if table in names])
-        doubtful = _doubtful_keys(task.plan, _columns_in(_COUNTED_ONCE, gold_sql))
-        plan = replace(task.plan, read=read, repeatable=doubtful)
-        self.numerals = _columns_in(_CAST, gold_sql)  # columns that gold reads as numbers
-        self.task = task._replace(plan=plan)
-        self.columns = frozenset(name for s in plan.shapes for name in s.lower_columns)
-        self.values: dict[str, list] = {}  # one of each column that is no key and not joined
-        # columns that gold does not name, what fills them, whether they have NULLs
-        self.spare: list[tuple[str, str, bool]] = []
-        words = {*re.findall(r"\w+", gold_sql.lower())}
-        joined = {name for pair in plan.joined for name in pair}
-        for shape in plan.shapes:
-            parents = {key.columns: key for key in shape.foreign_keys if key.parent_columns}
-            for i, name in enumerate(shape.lower_columns):
-                if name not in joined and i not in shape.single_keys | shape.referencing:
-                    self.values.setdefault(name, []).extend(shape.column_data[i][1][:1])
-                if (
-                    name in joined | words | shape.determined
-                    or i in {*shape.natural_keys} | shape.single_keys
-                ):
-                    continue
-                fill = f"UPDATE {quote_identifier(shape.name)} SET {quote_identifier(name)} = ?1"
-                if key := parents.get((i,)):
-                    fill += (
-                        f" WHERE ?1 IS NULL OR ?1 IN (SELECT {quote_identifier(key.parent_columns[0])}"
-                        f" FROM {quote_identifier(key.parent)})"
-                    )
-                elif i in shape.referencing:
-                    continue
-                has_null = any(row[i] is None for row in shape.sample_rows)
-                self.spare.append((name, fill, has_null))
-        self.sampler = RowSampler(generator, plan)
-        _fill_base(generator.scratch, self.sampler, Random(gold_sql))
-
-    def instances(
-        self,
-        sql: str,  # any text
-    ) -> list[tuple[bytes, tuple[list, tuple | None]]]:
-        "Images of databases, each with gold's rows and their ranks."
-        scratch, statements = self.generator.scratch, (self.gold_sql, sql)
-        counts = self.task.plan.counts + tuple(_counted_sizes(statements)[1::3])
-        constants = column_constants(statements, self.columns)
-        for name in self.numerals & self.columns:
-            constants.setdefault(name, []).extend(_SHORT_AND_LONG)
-        for pair in sorted(_compared_columns(statements, self.columns)):
-            shared = [value for name in pair for value in self.values.get(name, ())][:1]
-            for name in {*pair} & self.values.keys():
-                constants.setdefault(name, []).extend(shared)
-        own = column_constants([sql], self.columns)
-        fills = [
-            (fill, value)
-            for name, fill, has_null in self.spare
-            for value in dict.fromkeys(own.get(name, ()))
-            if has_null or value is not None
-        ]
-        sampler = self.sampler.beside(constants, counts)
-        found: list[tuple[bytes, tuple[list, tuple | None]]] = []
-        ticks = 0
-        for n in range(_MAX_TRIES):
-            mode = GROUPED if counts and n % 4 == 1 else _PAIR_CYCLE[n % 5]
-            rng = Random(f"{n}:{self.gold_sql}\0{sql}")
-            _make_instance(self.generator, sampler, mode, rng, repeats=n % 2 == 1)
-            if fills and n % 2:  # a column that the other query alone asks about has one value
-                fill, value = fills[n // 2 % len(fills)]
-                with suppress(apsw.Error):
-                    scratch.con.execute(fill, (value,))
-            rows = _trusted_rows(self.generator, self.task, scratch)
-            ticks += scratch.ticks
-            if rows and any(value not in (None, 0, "") for row in rows for value in row):
-                ranks = _gold_ranks(scratch, rows, self.task.order_keys)
-                found.append((scratch.image(), (rows, ranks)))
-            if len(found) == _MAX_INSTANCES or ticks > _MAX_TICKS:
-                break
-        return found
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #16da0c89
-def _make_pair_variants(generator: InstanceGenerator, gold_sql: str, sql: str) -> Variants:
-    "Instances for a gold query and another one, none if they can't be made."
-    with generator.lock:
-        makers: dict = generator.pair_makers
-        key = gold_sql, generator.named_tables(sql), generator.named_columns(gold_sql, sql)
-        try:
-            if key not in makers:
-                if len(makers) >= _MAX_MAKERS:
-                    makers.pop(next(iter(makers)))
-                makers[key] = _PairMaker(generator, gold_sql, sql)
-            found = makers[key].instances(sql)
-        except (apsw.NoMemError, MemoryError):
-            raise
-        except Exception:  # the parser may fail in any way on gold's text
-            found = []
-    return Variants(gold_sql, tuple(image for image, _ in found), tuple(gold for _, gold in found))
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #7621e7d3
-def _pair_variants(
-    path: str | Path | bytes,  # of the database
-    gold_sql: str,
-    sql: str,  # any text
-) -> Variants:
-    "Instances for a gold query and another one, from the memory of this process, or made."
-    return VARIANT_STORE.pair(
-        path, gold_sql, sql, lambda generator: _make_pair_variants(generator, gold_sql, sql)
-    )
+from ...sql.text import Result, has_order_by
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #61bbf59b
 @dataclass(frozen=True)
@@ -385,8 +191,7 @@ def _depends_on_order(
     gold_sql: str,
     sql: str,
     reading: _EvidenceReading,
-    gold: list[tuple],
-    ranks: tuple | None,  # of gold's rows
+    instance: Instance,
 ) -> bool:
     "Whether a query differs from gold where rows lie in the opposite order, and gold itself does not."
     try:
@@ -394,9 +199,31 @@ def _depends_on_order(
         theirs = sandbox.run(gold_sql, backwards=True).rows
     except QueryError:
         return False
-    order = False if ranks is None else ranks
-    agrees = _compare_written(ours, reading.rounded(gold), order).correct
-    return not agrees and bool(_compare_written(theirs, gold, order).correct)
+    order = False if instance.ranks is None else instance.ranks
+    agrees = _compare_written(ours, reading.rounded(instance.rows), order).correct
+    return not agrees and bool(_compare_written(theirs, instance.rows, order).correct)
+
+# %% ../../../nbs/grading/variants/08_robust.ipynb #5a0c1e02
+def _stated_decimals(*texts: str) -> int | None:
+    "The decimals to which all of some queries round, None unless they are the same."
+    stated = {max(map(int, _ROUNDS_TO.findall(sql)), default=None) for sql in texts}
+    return stated.pop() if len(stated) == 1 else None
+
+
+def _as_rounded(
+    rows: Sequence[tuple],
+    gold: Sequence[tuple],
+    places: int | None,  # decimals to which both queries round
+) -> Sequence[tuple]:
+    "Rows with gold's numbers in the place of those that are one unit of the last decimal from them."
+    if places is None or len(rows) != len(gold):
+        return rows
+    unit = 1.01 * 10**-places
+
+    def pick(a: Any, b: Any) -> Any:
+        return b if isinstance(a, float) and isinstance(b, float) and abs(a - b) < unit else a
+
+    return [tuple(map(pick, *pair)) for pair in zip(rows, gold)]
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #ce18b3d3
 def _judge_on(
@@ -405,30 +232,35 @@ def _judge_on(
     sql: str,
     reading: _EvidenceReading,
     to_the_end: bool,
-    first: int = 1,  # number of the first variant
-    is_pair: bool = False,  # made for gold and this query: there a failure says nothing
 ) -> Verdict:
     "The verdict on a query that ran on all variants, or on those up to the first that refutes it."
-    found = Verdict(True, "match")
-    for number, (image, (gold, ranks)) in enumerate(zip(variants.images, variants.golds), first):
-        sandbox.load(image)
+    found, places = Verdict(True, "match"), _stated_decimals(variants.sql, sql)
+    for number, instance in enumerate(variants.instances, 1):
+        order = False if instance.ranks is None else instance.ranks
+        sandbox.load(instance.image)
         try:
             rows = sandbox.run(sql).rows
         except QueryError as e:
-            if found and not is_pair:
+            if found:
                 found = Verdict(False, "fails", f"instance {number}: {e.kind}")
         else:
-            ours, theirs = reading.read(rows), reading.rounded(gold)
+            theirs = reading.rounded(instance.rows)
+            ours = _as_rounded(reading.read(rows), theirs, places)
+            if instance.rows == [(0,)] and ours == [(None,)]:
+                continue  # a sum of nothing for a count of nothing
             if found and ours != theirs:
-                verdict = _compare_written(ours, theirs, False if ranks is None else ranks)
+                verdict = _compare_written(ours, theirs, order)
                 if not verdict.correct:
                     detail = f"instance {number}: {verdict.detail}"
                     found = Verdict(False, "differs", detail, verdict.row)
-            if number <= _IN_BOTH_ORDERS and (found or to_the_end):
-                about = variants.sql, sql, reading, gold, ranks
-                if _depends_on_order(sandbox, *about) and found:
-                    detail = f"instance {number}: its rows depend on how they lie"
-                    found = Verdict(False, "differs", detail)
+            if (
+                number <= _IN_BOTH_ORDERS
+                and (found or to_the_end)
+                and _depends_on_order(sandbox, variants.sql, sql, reading, instance)
+                and found
+            ):
+                detail = f"instance {number}: its rows depend on how they lie"
+                found = Verdict(False, "differs", detail)
         if not found and not to_the_end:
             break
     return found
@@ -439,16 +271,14 @@ def judge_evidence(
     db: Database,
     sql: str,  # of the agent; any text
     reading: _EvidenceReading = _EvidenceReading(),
-    k: int = 20,
-    seed: int = 0,
     to_the_end: bool = False,  # on all variants, so that the time does not tell the outcome
 ) -> Verdict:
-    "Whether a query agrees with gold on `k` variants of a database, as its result is read."
+    "Whether a query agrees with gold on instances that are made for the two, as its result is read."
     plain = _in_one_layout(sql)
     is_gold = plain == _in_one_layout(gold_sql) and reading.is_whole
     if is_gold and not to_the_end:
         return Verdict(True, "match")
-    variants = variants_for(db.path, gold_sql, k, seed, plain)
+    variants = pair_variants(db.path, gold_sql, plain)
     if is_gold and variants.why_none:
         return Verdict(True, "match")
     if variants.why_none:
@@ -457,19 +287,13 @@ def judge_evidence(
         check_statement(sql, db.limits)
         with instance_generator(db.path).sandboxes.borrow(db.limits) as sandbox:
             found = _judge_on(sandbox, variants, sql, reading, to_the_end)
-            if not found and not to_the_end:
-                return found
-            pair = _pair_variants(db.path, gold_sql, plain)
-            later = _judge_on(sandbox, pair, sql, reading, to_the_end, len(variants) + 1, True)
-            if found and later and not is_gold:
-                rows = (row for gold, _ in (*variants.golds, *pair.golds) for row in gold)
-                if not any(value not in (None, 0, "") for row in rows for value in row):
-                    return Verdict(False, "nothing_found", ROBUST_REASONS["nothing_found"])
-            return found and later
     except QueryError as e:
         if e.kind == "bad_database":  # nobody who plays can help it
             raise
         return Verdict(False, "fails", e.kind)
+    if found and not is_gold and not any(i.says_something for i in variants.instances):
+        return Verdict(False, "nothing_found", ROBUST_REASONS["nothing_found"])
+    return found
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #f1nd3v1d
 def find_evidence(
@@ -492,16 +316,14 @@ def _verify_by_gold(
     db: Database,
     answer: str,
     queries: Sequence[tuple[str, Result]],
-    k: int,
-    seed: int,
     evenly: bool,
 ) -> Verdict:
     "Whether the query behind a right answer agrees with one gold query on variants."
     found = find_evidence(q, answer, queries)
     if found:
-        return judge_evidence(q.gold_sql, db, *found, k, seed, evenly)
+        return judge_evidence(q.gold_sql, db, *found, evenly)
     if evenly and queries:
-        judge_evidence(q.gold_sql, db, queries[-1][0], k=k, seed=seed, to_the_end=True)
+        judge_evidence(q.gold_sql, db, queries[-1][0], to_the_end=True)
     return Verdict(False, "no_evidence", ROBUST_REASONS["no_evidence"])
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #e05d8905
@@ -511,8 +333,6 @@ def verify_robust(
     answer: str,
     queries: Sequence[tuple[str, Result]],  # successful queries of the episode, oldest first
     verdict: Verdict,  # of the answer on the database itself
-    k: int = 20,
-    seed: int = 0,
     evenly: bool = False,  # a query is judged whatever the verdict, on all variants
 ) -> Verdict:
     "Test-suite accuracy: is the query behind a right answer right on variants of the database too?"
@@ -524,11 +344,11 @@ def verify_robust(
             if verdict.correct
             else verdict
         )
-    robust = _verify_by_gold(q, db, answer, queries, k, seed, evenly)
+    robust = _verify_by_gold(q, db, answer, queries, evenly)
     for sql, others in zip(q.other_golds, q.other_answers):
         if robust.correct and not evenly:
             break
         other = q.with_fields(gold_sql=sql, gold_answer=others, ranks=None)
-        found = _verify_by_gold(other, db, answer, queries, k, seed, evenly)
+        found = _verify_by_gold(other, db, answer, queries, evenly)
         robust = robust if robust.correct else found if found.correct else robust
     return robust if verdict.correct else verdict
