@@ -13,7 +13,8 @@ from sql_env.cli.app import SourceOptions
 from sql_env.database.database import build_database
 from sql_env.grading.changes import judge_changes, judge_replay
 from sql_env.questions.question_set import find_split_leaks, save_question_set
-from sql_env.server.settings import Settings, _load_questions
+from sql_env.server.app import _load_questions
+from sql_env.server.settings import Settings
 from sql_env.worlds import ChangeWorld, FollowUpWorld, world_set, worlds
 from sql_env.worlds.change_families import CHANGES
 from sql_env.worlds.words import _lists, _split_of_word, load_wordings
