@@ -191,14 +191,14 @@ def _declared_references(
         return _column_affinity(declared or ""), collation.upper()
 
     for columns, parent, targets in read_references(con, table):
-        name, lower = parent.lower(), tuple([target.lower() for target in targets])
+        name, lower = parent.lower(), tuple(target.lower() for target in targets)
         if lower in keys.get(name, []):
             pairs = [(make(table, c)[0], *make(parent, t)) for c, t in zip(columns, targets)]
             if all(
                 rule == "BINARY" and (own == of or of not in ("TEXT", "REAL"))
                 for own, of, rule in pairs
             ):
-                yield Reference(tuple([column.lower() for column in columns]), name, lower)
+                yield Reference(tuple(column.lower() for column in columns), name, lower)
 
 # %% ../../nbs/proofs/01_facts.ipynb #0ba06364
 def _is_unique(con: apsw.Connection, table: str, column: str) -> bool:
@@ -281,7 +281,7 @@ def read_facts(con: apsw.Connection) -> Schema:
     infos = {name: read_columns(con, name) for name in names if _is_ordinary(con, name)}
     keys = {}
     for name, info in infos.items():
-        found = [tuple([c.lower() for c in key]) for key in read_keys(con, name, info)]
+        found = [tuple(c.lower() for c in key) for key in read_keys(con, name, info)]
         keys[name.lower()] = list(dict.fromkeys(found))
     tables = {}
     for name, info in infos.items():
