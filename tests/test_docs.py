@@ -19,6 +19,7 @@ from site_files import ADDRESS
 from tables import cases
 
 from sql_env.plugins import MissingExtraError
+from sql_env.server.settings import settings_table
 
 
 @pytest.fixture(scope="session")
@@ -171,6 +172,7 @@ def test_navigation_is_complete_and_what_pages_install_and_name_is_there(root):
     folders = [root / name for name in ("sql_env", "tests", "benchmarks")]
     code = [p.read_text() for f in folders for p in f.rglob("*.py") if p.name != Path(__file__).name]
     known = set(re.findall(r"SQL_ENV_[A-Z_]+", " ".join(code)))
+    known |= set(re.findall(r"SQL_ENV_[A-Z_]+", settings_table()))
     for page in [*notebooks(root), *root.glob("*.md")]:
         assert set(re.findall(r"SQL_ENV_[A-Z_]+", page.read_text(encoding="utf-8"))) <= known, page.name
 

@@ -206,7 +206,7 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(root, cell):
 
 
 @pytest.fixture(scope="module")
-def qs(kept_variants):
+def qs():
     return load("bundled").filter(split="test")
 
 

@@ -22,7 +22,8 @@ def read_kaggledbqa(path: str | Path) -> Drafts:
             for i, row in enumerate(json.loads(file.read_text())):
                 text, sql = row["question"], row["query"]
                 split = splits.get((text, sql), "")
-                questions.append(Question(f"kaggledbqa-{name}-{i:03}", text, name, sql, split=split))
+                number = f"kaggledbqa-{name}-{i:03}"
+                questions.append(Question(number, text, name, sql, split=split))
     if not questions:
-        raise SourceError(f"{root.name} holds no NAME.json with a NAME.sqlite. Download the databases as well.")
+        raise SourceError(f"{root.name} holds no NAME.json with a NAME.sqlite. Download both.")
     return Drafts(questions, databases, "kaggledbqa")

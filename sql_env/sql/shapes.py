@@ -149,24 +149,13 @@ def _integer_divisions(q: _Query) -> _Found:
 _AS_NUMBER = (
     "CASE WHEN {0} GLOB '*[0-9]*' THEN CAST(replace(ltrim({0}, '$€£+ '), ',', '') AS REAL) END"
 )
-_IN_ORDER = (
-    exp.Ordered,
-    exp.GT,
-    exp.GTE,
-    exp.LT,
-    exp.LTE,
-    exp.Between,
-    exp.Sum,
-    exp.Avg,
-    exp.Max,
-    exp.Min,
-)
 
 
 def _numbers_as_text(q: _Query) -> _Found:
     "Texts that are numbers, `1,200` or `$90` among them, where gold puts them in order or adds them up."
     tree, found = q.tree.copy(), []
-    for use in list(tree.find_all(*_IN_ORDER)):
+    sorts = exp.Ordered, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between
+    for use in list(tree.find_all(*sorts, exp.Sum, exp.Avg, exp.Max, exp.Min)):
         parts = list(use.iter_expressions())
         for column in [
             x for x in parts if isinstance(x, exp.Column) and x.parent_select is not None
