@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import typer
 from fake_server import FakeServer, completion
+from openpyxl import Workbook
 
 from sql_env.cli.app import app
 from sql_env.database.database import build_database
@@ -94,6 +95,11 @@ def home(tmp_path):
         folder.mkdir()
         build_database(folder / "cafe.sqlite", table, dict(sale=sales))
         (folder / "questions.jsonl").write_text("\n".join(lines))
+    (tmp_path / "ships.csv").write_text("id,ship,tons\n1,Aurora,120\n2,Bora,80\n")
+    visits = Workbook()
+    for row in (("id", "ship_id", "day"), (1, 1, "2024-03-05"), (2, 1, "2024-04-06")):
+        visits.active.append(row)
+    visits.save(tmp_path / "visits.xlsx")
     return tmp_path
 
 
@@ -134,7 +140,7 @@ def less_of(arguments):
     if "-n" in rest and "-n" in LESS.get(name, ()):
         at = rest.index("-n")
         rest[at : at + 2] = []
-    if name == "evaluate" and "--policy" not in rest:
+    if name == "evaluate" and not {"--policy", "--model"} & set(rest):
         rest += ["--policy", "random"]
     if "--http" in rest:
         rest += ["--port", "0"]
@@ -156,7 +162,7 @@ def test_the_commands_of_a_block_work(block, home):
             is_untrained = name == "view" and not (home / rest[0]).exists()  # a log of a model not trained here
             if is_untrained or "spider" in rest and not (SPIDER / "dev.json").is_file():
                 continue
-            if "chat" in rest and "--base-url" not in rest:
+            if {"chat", "--model"} & set(rest) and name == "evaluate" and "--base-url" not in rest:
                 rest += ["--base-url", model.url]
             rest = [
                 model.url if before == "--base-url" else str(SPIDER) if "shared/spider" in word else word

@@ -328,7 +328,7 @@ def _next_line(logs: list[Path], questions: SourceOptions) -> str:
     if not logs:
         return "next: the same with --log runs, and sql_env view runs shows every episode"
     names = ("source", "path", "split") * (questions.source != "bundled")
-    names += ("level", "worlds_seed") * takes_option(questions.source, "level")
+    names += ("level", "worlds_seed") * takes_option(questions.source or "bundled", "level")
     given = {name: x for name in names if (x := getattr(questions, name)) not in (None, 0)}
     words = [w for name, x in given.items() for w in (f"--{name.replace('_', '-')}", str(x))]
     return f"next: {shlex.join(['sql_env', 'view', *map(str, dict.fromkeys(logs)), *words])}"

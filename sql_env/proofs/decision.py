@@ -158,7 +158,7 @@ def _relation_sql(relation: _Relation, schema: Schema, at_cut: bool = False) -> 
     return sql if relation.limit is None else f"{sql} LIMIT {relation.limit}"
 
 # %% ../../nbs/proofs/09_decision.ipynb #1f1d9ebf
-_DATABASES = 64
+_DATABASES = 96
 _FEWEST = 6  # results that were compared; with fewer nothing has been tested
 
 # %% ../../nbs/proofs/09_decision.ipynb #424cb0b9
@@ -499,11 +499,11 @@ def _judge_certified(ask: Ask) -> Verdict:
     if q.writes:
         return Verdict(None, "no_proof", "statements that change rows are not proved")
     judged = verdict if robust is None or robust.correct is None else robust
-    if not judged.correct:
-        return judged
     with ask.board.database.turn():
         database, answer = ask.board.database, ask.answered
         proof = certify(q, database, answer=answer, queries=ask.queries, verdict=judged)
+    if proof is None:
+        return judged
     correct = dict(proved=True, refuted=False).get(
         proof.outcome
     )  # None where a person must grant a fact of the data
