@@ -25,5 +25,6 @@ def read_kaggledbqa(path: str | Path) -> Drafts:
                 number = f"kaggledbqa-{name}-{i:03}"
                 questions.append(Question(number, text, name, sql, split=split))
     if not questions:
-        raise SourceError(f"{root.name} holds no NAME.json with a NAME.sqlite. Download both.")
+        why = f"{root.name} holds no NAME.json with a NAME.sqlite."
+        raise SourceError(f"{why} Download the databases as well.")
     return Drafts(questions, databases, "kaggledbqa")
