@@ -75,6 +75,12 @@ def test_notebooks_run_clean_and_fresh(root, exported):
     assert not stale, f"{advice}\n{json.dumps(stale, indent=1)}"
 
 
+def test_outputs_hold_no_name_that_differs_at_each_run(root):
+    "A folder of tempfile has eight random signs, so that a page that prints it is stale at once."
+    named = {path.name: re.findall(r"tmp[a-z0-9_]{8}\b", path.read_text()) for path in notebooks(root)}
+    assert not {name: found for name, found in named.items() if found}
+
+
 def test_a_benchmark_hides_no_module(root):
     "A script's folder is searched first: benchmarks/datasets.py stood before the package that a trainer imports."
     installed = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
