@@ -408,7 +408,6 @@ timeout 1..       Seconds of one request; 120 if not given.
 wait 0..          Seconds that a server is waited for which is busy, or on which nobody listens yet, before the run; 10
                   if not given.
 max_retries 0..   How often a request is sent again after a server error, a timeout or a rate limit; 5 if not given.
-cache             Folder in which answers of a model on a server are kept, so that no request is sent and paid twice.
 keep_reasoning --keep-reasoning/--drop-reasoning  Send what the model thought back to it; logs keep it in any case.
 max_chars 1..     Most characters of one result that the model reads.
 as_trained --as-trained  Send the tool schemas to the server in the form that training uses.
@@ -431,7 +430,6 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
     timeout: float | None = None
     wait: float | None = None
     max_retries: int | None = None
-    cache: Path | None = None
     keep_reasoning: bool = True
     max_chars: int | None = None
     as_trained: bool = False
@@ -453,7 +451,7 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
             if price is None:
                 raise ValueError("--cached-price goes with --price")
             price = (*price, self.cached_price)
-        same = ("shots", "cache", "keep_reasoning", "nudges", "patience", "max_chars")
+        same = ("shots", "keep_reasoning", "nudges", "patience", "max_chars")
         settings: Fields = {name: getattr(self, name) for name in same}
         made = []
         for model in dict.fromkeys(self.model):
