@@ -428,13 +428,6 @@ def test_a_full_disk_says_what_was_kept_and_how_to_go_on(monkeypatch, sql_env, t
     assert sql_env(*args)[0] == 0 and server.calls - calls == 1 + 2 * 6, "a probe, and six episodes"
 
 
-def test_a_cache_that_cant_be_written_costs_no_episode(tmp_path):
-    (tmp_path / "file").write_text("")
-    with FakeServer(player(bundled())) as server:
-        policy = ChatPolicy("m", server.url, cache=tmp_path / "file" / "cache")
-        assert evaluate(one(), policy, progress=False).success_rate == 1
-
-
 def test_a_model_that_is_named_plays(sql_env, server):
     where = ["--model", "m", "--base-url", server.url, "-n", 3, "--no-floor"]
     code, out, _ = sql_env("evaluate", *where)
