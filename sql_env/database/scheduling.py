@@ -91,7 +91,7 @@ class FairScheduler:
             self._enter(use)
 
     def pause(self, use: SessionUse) -> None:
-        "Count a slice of a session that has a core, and let others go first: beginnings, and who has used clearly less."
+        "Count a slice of a session that has a core, and let others go first who have used clearly less."
         use.operations += self.slice
         if use.operations - use.began < self.lead:
             return
