@@ -87,7 +87,7 @@ def play_trl(questions, spoil, **rules) -> list:
             getattr(env, verb.lower())(text)
     metrics = trl.rollout_metrics([env])
     assert (env.get_reward() is None) == ("correct" not in metrics)
-    return [env.get_reward()] + [part([env])[0] for part in trl.reward_parts("correct")]
+    return [env.get_reward(), *trl.sql_env_reward_func([env])]
 
 
 class Client:

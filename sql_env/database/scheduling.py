@@ -9,11 +9,11 @@ __all__ = ['SessionUse', 'playing', 'FairScheduler']
 
 # %% ../../nbs/database/04_scheduling.ipynb #3923b629
 import os
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from collections import deque
 from heapq import heappop, heappush
 from itertools import count
 from threading import Event, Lock
