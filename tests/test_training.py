@@ -203,23 +203,6 @@ def test_a_machine_computes_in_what_it_has(monkeypatch, capability, precision):
     assert (runs._weights_dtype(COLAB), runs._weights_dtype(CLUSTER)) == (half, "float32")
 
 
-def test_small_steps_move_weights(tmp_path, qwen, monkeypatch):
-    "All weights at 1e-6, as `cluster` trains them: in bf16 they moved 2 % of the weights."
-    with monkeypatch.context() as gpu:
-        gpu.setattr(torch.cuda, "is_available", lambda: True)
-        gpu.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
-        run = Run(replace(CLUSTER, model=str(qwen)), tmp_path)
-        model, _ = run.load_start(CLUSTER.stages[0])
-    before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-6, weight_decay=0.0)
-    for p in model.parameters():
-        p.grad = torch.ones_like(p)
-    for _ in range(20):
-        optimiser.step()
-    moved = sum((p != before[name]).sum().item() for name, p in model.named_parameters())
-    assert moved > 0.9 * sum(p.numel() for p in before.values())
-
-
 @pytest.mark.slow
 def test_both_kinds_of_stage_leave_a_model_and_metrics_and_no_other_recipe_goes_on(tiny_run):
     lines = read_history(tiny_run.folder)
@@ -236,7 +219,7 @@ def test_both_kinds_of_stage_leave_a_model_and_metrics_and_no_other_recipe_goes_
     assert not [*tiny_run.folder.rglob("checkpoint-*"), *tiny_run.folder.glob("*/README.md")]
     train(TINY, tiny_run.folder, threads=1)  # nothing is left to do
     assert read_history(tiny_run.folder) == lines
-    assert "nano, stage grpo" in (tiny_run.model_path("grpo") / "README.md").read_text()
+    assert "trl" in (tiny_run.model_path("grpo") / "README.md").read_text()
     wrong = {"holds another run .other seed": dict(seed=1), "0 to 99, not 100": dict(seed=100)}
     wrong |= {"holds another run .other stages": dict(recipe=recipes.scale_recipe(TINY, 2))}
     for says, options in (wrong | {"no stage 'x'; there are sft, grpo": dict(stages=["x"])}).items():

@@ -348,7 +348,7 @@ def _parse_options(
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise ValueError(f"{flag} {text}: give a name and a value, such as {flag} seed=1")
+            raise ValueError(f"{flag} is {text!r}; give a name and a value, as NAME=VALUE")
         try:
             options[name.strip()] = json.loads(value)
         except ValueError:

@@ -27,7 +27,6 @@ from sql_env.cli.app import (
     Seed,
     SourceOptions,
     _completes,
-    _make_table,
     _play_settings,
     _print_json,
     _print_text,
@@ -321,30 +320,15 @@ def _export_command(
         _print_text(line.format(**_view_summary(view)).strip())
     _print_text(f"{out}, {size / 1000:.0f} kB: open it in a browser.")
 
-# %% ../../nbs/cli/02_play.ipynb #c028d2e0
-def _rescored_row(name: str, result: Any) -> list[str]:
-    "A row of the table before and after."
-    from sql_env.evaluation.results import rate_text
-
-    rates = [rate_text(rate) for rate in (result.success_rate, result.robust_rate)]
-    return [name, *rates, f"{result.avg_reward:.3f}", str(result.n_completed)]
-
 # %% ../../nbs/cli/02_play.ipynb #50940edb
 def _print_rescored(console: Console, rescored: Any, before: Any, after: Any) -> None:
     "Print rates before and after, and which episodes changed."
+    from sql_env.evaluation.results import rate_text
     from sql_env.evaluation.rows import changes_text
 
-    table = _make_table(
-        escape(after.policy),
-        verdicts="left",
-        success="right",
-        robust="right",
-        reward="right",
-        n="right",
-    )
-    table.add_row(*_rescored_row("log", before))
-    table.add_row(*_rescored_row("now", after))
-    console.print(table)
+    for name, result in (("log", before), ("now", after)):
+        rates = f"{rate_text(result.success_rate)} right, {rate_text(result.robust_rate)} robust"
+        console.print(f"{name}: {rates}, reward {result.avg_reward:.3f}, n {result.n_completed}")
     if told := changes_text(rescored.contents.values()):
         console.print(f"changed since the log was written: {told}")
     ids = {e.episode_index: e.question_id for e in after.episodes}

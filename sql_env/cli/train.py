@@ -574,7 +574,7 @@ def _train_command(
     if unknown := set(suites) - set(run.EVAL_SUITES):
         known = ", ".join(run.EVAL_SUITES)
         raise ValueError(f"no evaluation suite {unknown.pop()!r}; there are none, all, {known}")
-    source = source or (path and "folder")  # as in every command
+    source = source or ("folder" if path else None)  # as in every command
     wanted = dict(model=model, data=_data_text(source, path))
     settings: Fields = {name: value for name, value in wanted.items() if value}
     for name, value in _play_settings(play).items():
@@ -613,7 +613,8 @@ def _train_command(
         if rows and made.expected and made == run.RECIPES[recipe]:
             console.print(f"[dim]Expected:[/] {made.expected}")
         words = ["sql_env", "evaluate", "--policy" if made.mark else "--model", str(trained_model)]
-        words += ["--source", source] * bool(source) + ["--path", str(path)] * bool(path)
+        words += ["--source", source] if source else []
+        words += ["--path", str(path)] if path else []
         learned = str(trained.lineage(last)[-1].data)
         if made.mark and learned.startswith("worlds"):  # of other questions it can read little
             words += ["--source", "worlds"]

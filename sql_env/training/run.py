@@ -493,6 +493,7 @@ def _quiet_libraries() -> Iterator[None]:
 
     level = logging.get_verbosity()
     logging.set_verbosity_error()
+    logging.disable_progress_bar()
     datasets.disable_progress_bars()
     try:
         with warnings.catch_warnings():
@@ -501,6 +502,7 @@ def _quiet_libraries() -> Iterator[None]:
             yield
     finally:
         logging.set_verbosity(level)
+        logging.enable_progress_bar()
         datasets.enable_progress_bars()
 
 # %% ../../nbs/training/05_run.ipynb #0a2b9478
@@ -572,11 +574,9 @@ def _run_stage(run: Run, stage: Stage) -> None:
         raise
     if is_main_process():
         trainer.save_state()
-        trainer.create_model_card(
-            model_name=f"{run.recipe.name}, stage {stage.name}", tags="sql_env"
-        )
         save_model(trainer.model, tokenizer, folder, run.recipe, stage)
-        (checkpoints / "README.md").replace(folder / "README.md")
+        if (card := checkpoints / "README.md").is_file():  # TRL's
+            card.replace(folder / "README.md")
     trainer.accelerator.wait_for_everyone()
 
 # %% ../../nbs/training/05_run.ipynb #bcba353a
@@ -773,7 +773,10 @@ def write_card(run: Run, stage: str, rows: Sequence[Fields]) -> None:
         for r in rows
     )
     path = run.model_path(stage) / "README.md"
-    card = path.read_text(encoding="utf-8") if path.is_file() else ""
+    card = f"---\nlibrary_name: transformers\ntags: [sql_env]\n---\n# {run.recipe.name}, stage {stage}\n"
+    card += f"\n{run.recipe.about}\n"
+    if path.is_file():
+        card = path.read_text(encoding="utf-8")
     text = f"""{card.partition(_MEASURED)[0]}{_MEASURED}
 Trained by `sql_env train {run.recipe.name} --seed {run.seed}` (https://github.com/hjerpe/sql_env).
 
