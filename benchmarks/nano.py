@@ -470,7 +470,8 @@ def thin(lines: list[dict]) -> list[dict]:
     reported = [line for line in lines if "loss" in line or "reward" in line]
     kept = [x for x in reported if x["stage"] in ("copy", "grpo") or x["step"] % 250 == 0]
     return [
-        {k: v for k, v in line.items() if k in KEPT or k.startswith("sql_env/error/")} for line in kept
+        {k: v for k, v in line.items() if k in KEPT or k.startswith("sql_env/error/")}
+        for line in kept
     ]
 
 
