@@ -27,7 +27,6 @@ HEADER = dict(
     episodes=(int, "Length of the plan."),
     epochs=(int, "Times that each question is played, if more than once."),
     order=(str, "How the plan orders questions: interleaved, so that databases take turns."),
-    shard=(list[int], "Number of the part, and how many there are."),
     questions=(str, "Name of the question set."),
     n_questions=(int, ""),
     ids=(str, "CRC-32 of the question ids in their order."),

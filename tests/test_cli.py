@@ -270,28 +270,6 @@ def test_evaluate_writes_results_and_resumes_its_logs(sql_env, tmp_path):
     assert strict(sql_env(*args).out) == whole and log.read_bytes().split(b"\n")[:8] == lines[:8]
 
 
-def test_merge_makes_the_files_of_a_run_that_nobody_split(sql_env, tmp_path):
-    args = ["evaluate --split test -n 13 --policy greedy --policy random"]
-    whole, parts, merged = (tmp_path / name for name in ("whole", "parts", "merged"))
-    assert sql_env(*args, "--out", whole, "--log", whole).code == 0
-    for i in (1, 2, 3):
-        run = sql_env(*args, "--log", parts, "--shard", f"{i}/3")
-        assert run.code == 0 and f"shard {i} of 3" in run.out
-        assert ("Hack floor" in run.out) == (i == 1), "the floor is measured once"
-    names = {f"{policy}.{i}-of-3.jsonl" for policy in ("greedy", "random") for i in (1, 2, 3)}
-    assert {p.name for p in parts.iterdir()} == names
-    assert "keep a shard by --log" in helpful(sql_env(*args, "--out", parts, "--shard", "1/3"))
-    run = fits(sql_env("merge", *sorted(parts.iterdir()), "--out", merged))
-    assert run.code == 0 and "Hack floor" in run.out and "greedy" in run.out
-    assert {p.name for p in merged.iterdir()} == {p.name for p in whole.iterdir()}
-    for path in whole.iterdir():
-        if path.suffix == ".jsonl":
-            assert timeless(merged / path.name) == timeless(path), path.name
-        elif path.suffix != ".png":
-            assert (merged / path.name).read_bytes() == path.read_bytes(), path.name
-    assert "shard 3/3 is missing" in helpful(sql_env("merge", *sorted(parts.iterdir())[:-1], "--out", merged))
-
-
 def test_evaluate_without_robust_shows_a_dash_and_says_what_was_not_judged(sql_env, tmp_path, monkeypatch):
     args = ["evaluate -n 4 --no-floor --policy oracle --no-robust"]
     run = fits(sql_env(*args, "--out", tmp_path))

@@ -11,9 +11,8 @@ __getattr__, __dir__ = lazy_names(
             "results_frame results_markdown"
         ),
         "rows": "EpisodeResult",
-        "logs": "merge_logs read_log rescore_log write_log",
+        "logs": "read_log rescore_log write_log",
         "rollouts": "tree_rollouts",
-        "processes": "ProcessWorkers RayExecutor",
         "audit": "audit_markdown audit_questions",
     },
 )

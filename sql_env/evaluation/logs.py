@@ -1,4 +1,4 @@
-"""Episodes in a file: written at once by one run, read back, merged, played again, graded again
+"""Episodes in a file: written at once by one run, read back, played again, graded again
 
 Docs: https://hjerpe.github.io/sql_env/evaluation/logs.html.md"""
 
@@ -6,8 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/evaluation/logs.html.md"""
 
 # %% auto #0
 __all__ = ['LOG_FORMAT', 'DETAILS', 'SPLIT', 'RESUME', 'run_details', 'run_difference', 'parse_line', 'takes_place', 'read_log',
-           'EpisodeLog', 'write_log', 'replace_log', 'mixed_contents', 'merge_logs', 'replay_trajectory',
-           'rescore_trajectory', 'rescore_log']
+           'EpisodeLog', 'write_log', 'replace_log', 'mixed_contents', 'replay_trajectory', 'rescore_trajectory',
+           'rescore_log']
 
 # %% ../../nbs/evaluation/04_logs.ipynb #5e061986
 import errno
@@ -47,7 +47,6 @@ try:
     import fcntl
 except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
-    import msvcrt
 
 # %% ../../nbs/evaluation/04_logs.ipynb #539f669c
 def _json_line(values: Fields) -> bytes:
@@ -57,21 +56,15 @@ def _json_line(values: Fields) -> bytes:
         text = json.dumps(json.loads(repair_unicode(json.dumps(values, ensure_ascii=False))))
     return text.encode() + b"\n"
 
-# %% ../../nbs/evaluation/04_logs.ipynb #183553a3
-_BEYOND = 2**40  # place of the byte that is locked on Windows
-_BINARY = getattr(os, "O_BINARY", 0)  # lines end alike on all systems
-
 # %% ../../nbs/evaluation/04_logs.ipynb #e2c3b489
 def _lock(fd: int) -> bool:
-    "Whether this process may write a file that it opened; where a file system knows no locks it may."
+    "Whether this process may write a file that it opened; where a system or a disk knows no such lock it may."
+    if fcntl is None:
+        return True
     try:
-        if fcntl is None:
-            os.lseek(fd, _BEYOND, os.SEEK_SET)
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as e:
-        return e.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
+        return e.errno not in (errno.EWOULDBLOCK, errno.EACCES)
     return True
 
 # %% ../../nbs/evaluation/04_logs.ipynb #bdf4fdac
@@ -82,7 +75,7 @@ class _LogFile:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         while True:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             if not _lock(self._fd):
                 os.close(self._fd)
                 raise ValueError(
@@ -122,8 +115,6 @@ class _LogFile:
         "Let others write the file; nothing that was begun without a line is left behind."
         if self._closes.alive:
             is_empty = not os.fstat(self._fd).st_size and self._is_there()
-            if fcntl is None:
-                self._closes()
             if is_empty:
                 self.path.unlink(missing_ok=True)
             self._closes()
@@ -138,10 +129,8 @@ class _LogFile:
 def _replace_file(path: str | Path, data: bytes) -> Path:
     "Write a whole file at once, in place of one of this name; raises `ValueError` if a run writes that one."
     path = Path(path)
-    with _LogFile(path) as log, replacing(path) as part:
+    with _LogFile(path), replacing(path) as part:
         part.write_bytes(data)
-        if fcntl is None:
-            log.close()
     return path
 
 # %% ../../nbs/evaluation/04_logs.ipynb #eb80658d
@@ -403,12 +392,6 @@ class EpisodeLog:
         self.about |= json.loads(json.dumps(details))
         self._header_is_due = True
 
-    def finish(self) -> None:
-        "Write the line about a run that has no episode, as the last of many shards may have none."
-        if self._header_is_due and not self.done and not self.crashed:
-            self._file.write(_json_line(self.about))
-            self._header_is_due = False
-
     def close(self) -> None:
         "Let others write the log."
         self._file.close()
@@ -431,38 +414,6 @@ def write_log(path: str | Path, about: Fields, trajectories: Iterable[Trajectory
                 written += 1
     return written
 
-# %% ../../nbs/evaluation/04_logs.ipynb #d41f5329
-def _join_settings(
-    settings: Sequence[Fields],  # of each shard
-    indices: Sequence[Iterable[int]],  # of the episodes that each has
-) -> Fields:
-    "The settings of the whole run; raises `ValueError` unless the shards are all of one run, and complete."
-    whole = [{name: value for name, value in s.items() if name != "shard"} for s in settings]
-    identities = [_identity(s) | {"episodes": s.get("episodes")} for s in whole]
-    shards = [tuple(s.get("shard") or (1, 1)) for s in settings]
-    if not shards:
-        raise ValueError("there are no shards")
-    n = shards[0][1]
-    first = identities[0]
-    for other, (_, parts) in zip(identities, shards):
-        if other != first or parts != n:
-            names = [name for name in first | other if first.get(name) != other.get(name)]
-            raise ValueError(
-                f"these are not shards of one run: {', '.join(names) or 'shard'} differs"
-            )
-    for number in range(1, n + 1):
-        times = shards.count((number, n))
-        if times != 1:
-            raise ValueError(f"shard {number}/{n} is {'there twice' if times else 'missing'}")
-    for (number, _), found in zip(shards, indices):
-        lacking = set(range(number - 1, whole[0]["episodes"], n)).difference(found)
-        if lacking:
-            raise ValueError(
-                f"shard {number}/{n} lacks {len(lacking)} episodes, the first is {min(lacking)}; "
-                "play it again with the same log, and it goes on where it was"
-            )
-    return whole[0]
-
 # %% ../../nbs/evaluation/04_logs.ipynb #be38e720
 def replace_log(path: str | Path, about: Fields, trajectories: Iterable[Trajectory]) -> Path:
     "Write a whole log at once, in place of one of this name; raises `ValueError` if a run writes that one."
@@ -481,26 +432,6 @@ def mixed_contents(results: Iterable[EpisodeResult]) -> str:
     mixed = [f"the {kind} of {name}" for (kind, name), keys in found.items() if len(keys) > 1]
     more = f" and {len(mixed) - 3} more" if len(mixed) > 3 else ""
     return f"{', '.join(mixed[:3])}{more} changed while it was played" if mixed else ""
-
-# %% ../../nbs/evaluation/04_logs.ipynb #c1c26b53
-def merge_logs(
-    paths: Iterable[str | Path],  # logs of all shards of a run
-    out: str | Path,
-) -> Path:
-    "Write the log of a whole run, episodes in their order; raises `ValueError` as `_join_settings` does."
-    settings, indices = [], []
-    played: dict[int, Trajectory] = {}
-    for path in paths:
-        about, trajectories = read_log(path)
-        settings.append(about)
-        indices.append([t.episode.episode_index for t in trajectories])
-        played |= {t.episode.episode_index: t for t in trajectories}
-    whole = _join_settings(settings, indices)
-    if floor := next((s["hack_floor"] for s in settings if "hack_floor" in s), None):
-        whole["hack_floor"] = floor
-    if mixed := mixed_contents(t.episode for t in played.values()):
-        raise ValueError(f"the shards are not of one content: {mixed}; {RESUME}")
-    return replace_log(out, whole, [played[i] for i in sorted(played)])
 
 # %% ../../nbs/evaluation/04_logs.ipynb #f6f1ee06
 def _log_env(about: Fields, questions: QuestionSet) -> EpisodeEnv:
