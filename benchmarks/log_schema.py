@@ -49,6 +49,8 @@ HEADER = dict(
         dict,
         "How tools reach the model, as the probe found: protocol, tools, call, usage, context, seconds.",
     ),
+    text_hash=(str, "Of the system prompt and the descriptions of tools."),
+    suite_hash=(str, "Of the questions, their golds and databases."),
     hack_floor=(dict[str, float], "Success rate of each reward-hacking baseline."),
     rescored=(dict, "Of which log, by which version, when; see `rescore_log`."),
 )

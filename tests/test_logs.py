@@ -14,7 +14,7 @@ from tables import cases
 
 from sql_env import ChatPolicy, EpisodeEnv, Question, RewardConfig, evaluate, load
 from sql_env.database.guards import _file_uri
-from sql_env.evaluation import logs
+from sql_env.evaluation import compare, logs
 from sql_env.evaluation.logs import EpisodeLog, _log_env, read_log
 from sql_env.evaluation.results import summary
 from sql_env.evaluation.rows import BLAMES, EpisodeResult, Trajectory, episode_result, question_hashes
@@ -327,6 +327,33 @@ def test_two_runs_differ_by_what_decides_their_results_and_details_tell_no_key(t
     assert log.path.read_bytes().count(b"\n") == 3
     assert read_log(log.path)[0]["hack_floor"] == {"constant": 0.1}
     assert EpisodeLog(log.path, {"policy": "x"}).about["hack_floor"] == {"constant": 0.1}
+
+
+def test_other_texts_and_questions_are_told_by_a_run_that_goes_on_and_by_compare(tmp_path, capsys, monkeypatch):
+    log, few = tmp_path / "a.jsonl", bundled().sample(6, 3)
+    first = evaluate(few, RandomPolicy(1), 3, log=log, progress=False)
+    about, _ = read_log(log)
+    assert len(about["text_hash"]) == len(about["suite_hash"]) == 32
+    evaluate(few, RandomPolicy(1), 3, log=log)
+    assert "other than" not in capsys.readouterr().err
+    assert not compare(first, evaluate(few, OraclePolicy(few), 3, progress=False)).differs
+    monkeypatch.setattr("sql_env.evaluation.rows.tool_schemas", lambda actions: [*actions, "other words"])
+    second = evaluate(few, RandomPolicy(1), 6, log=log)
+    said = "the texts that an agent reads"
+    assert f"other than when the log was begun: {said}" in capsys.readouterr().err
+    assert said in " ".join(compare(first, second).notes)
+    other = evaluate(few[:5], RandomPolicy(1), 5, progress=False)
+    assert "the questions (" in " ".join(compare(second, other).notes)
+
+
+def test_half_a_line_at_the_end_is_dropped_and_told(tmp_path, capsys):
+    log, few = tmp_path / "a.jsonl", bundled().sample(4, 3)
+    whole = evaluate(few, RandomPolicy(1), log=log, progress=False)
+    log.write_bytes(log.read_bytes()[:-20])
+    assert evaluate(few, RandomPolicy(1), log=log).episodes == whole.episodes
+    assert "half a line" in capsys.readouterr().err
+    assert evaluate(few, RandomPolicy(1), log=log).episodes == whole.episodes
+    assert "half a line" not in capsys.readouterr().err
 
 
 # ---- the schema

@@ -38,6 +38,8 @@ from sql_env.evaluation.rows import (
     changes_text,
     content_hash,
     question_hashes,
+    suite_hash,
+    text_hash,
 )
 from ..paths import ProgressBar, read_asset
 from ..play.acts import ACTIONS
@@ -262,6 +264,9 @@ def _describe_run(
         sql_env=sql_env.__version__,
         **describe_env(env),
     )
+    if isinstance(env, EpisodeEnv):
+        about["text_hash"] = text_hash(env.actions, getattr(policy, "system", None))
+        about["suite_hash"] = suite_hash(env.questions)
     if epochs > 1:
         about["epochs"] = epochs
     if not robust:
@@ -379,6 +384,10 @@ def evaluate(
         run = _GatedRun(name, plan, caps, file)
         bar = ProgressBar(run.label, len(run.todo), progress)
         bar.tell(changes)
+        if file and file.is_cut:
+            bar.tell("the log ended in half a line, which is dropped: its episode is played again")
+        if file and file.other_hashes:
+            bar.tell(f"other than when the log was begun: {', '.join(file.other_hashes)}")
         if run.todo and run.may_begin(0):
             _probe(policy, bar)
             if channel := getattr(getattr(policy, "backend", None), "channel", {}):
@@ -428,8 +437,7 @@ def check_part(
     "The questions of a part, among all of its source; raises `ValueError` if they are other ones."
     if part["databases"]:
         questions = questions.filter(lambda q: q.database_name in part["databases"])
-    rows = (question_hashes(q, questions.databases[q.database_name]) for q in questions)
-    found = content_hash(sorted(sorted(row.items()) for row in rows))
+    found = suite_hash(questions)
     if found != part["digest"]:
         raise ValueError(
             f"{part['name']} has another content here ({found}) than the suite says ({part['digest']}), "
