@@ -30,7 +30,7 @@ SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().paren
 HAS_SPIDER = (SPIDER / "dev.json").is_file()
 needs_spider = pytest.mark.skipif(not HAS_SPIDER, reason="Spider is not here: set SQL_ENV_SPIDER to its folder")
 SCRIPT = shutil.which("sql_env", path=str(Path(sys.executable).parent))
-COMMANDS = """demo evaluate compare merge export data audit doctor trajectories train serve mcp""".split()
+COMMANDS = """demo evaluate compare export data audit doctor trajectories train serve mcp""".split()
 
 
 class Run(namedtuple("Run", "code out err")):
