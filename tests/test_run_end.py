@@ -79,13 +79,6 @@ def test_a_permanent_error_later_ends_a_run_after_three():
     assert play(Fails(5, False)).n_episodes == 20, "an error that may pass ends nothing"
 
 
-@pytest.mark.parametrize("limit, crashed", [(4, 4), (1, 1), (0.25, 5)])
-def test_fail_on_error_is_a_number_or_a_share(limit, crashed):
-    policy = Fails(4, is_permanent=False)
-    assert stopped("fail_on_error", policy, fail_on_error=limit).n_episodes == 4 + crashed
-    assert play(Fails(4, is_permanent=False), fail_on_error=0.9).n_episodes == 20
-
-
 def test_limits_of_cost_and_tokens_end_a_run_and_the_log_goes_on(tmp_path, server):
     log, policy = tmp_path / "a.jsonl", ChatPolicy("m", server.url, price=(1000, 1000))  # 0.22 for an episode
     for _ in range(2):
@@ -109,8 +102,7 @@ class Interrupted(OraclePolicy):
             raise KeyboardInterrupt
 
 
-def test_no_episode_begins_after_the_time_and_an_interrupted_run_hands_back_what_it_measured(tmp_path):
-    assert stopped("max_seconds", RandomPolicy(), max_seconds=0).n_episodes == 0
+def test_an_interrupted_run_hands_back_what_it_measured(tmp_path):
     assert stopped("interrupted", Interrupted(questions()), log=tmp_path / "a.jsonl").n_completed <= 7
 
 

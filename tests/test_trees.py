@@ -126,7 +126,7 @@ def test_a_tree_is_the_same_on_a_cluster(cluster):
         return [told(t) for t in trees]
 
     if cluster == "ray":
-        from sql_env.evaluation import RayExecutor
+        from ray_executor import RayExecutor
 
         local = dict(include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
         module.init(num_cpus=2, object_store_memory=100 * 2**20, **local)

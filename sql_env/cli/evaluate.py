@@ -1,4 +1,4 @@
-"""`evaluate`, `merge` and `compare`: success rates with intervals, and the difference between two policies
+"""`evaluate` and `compare`: success rates with intervals, and the difference between two policies
 
 Docs: https://hjerpe.github.io/sql_env/cli/evaluate.html.md"""
 
@@ -51,13 +51,12 @@ if TYPE_CHECKING:
     from sql_env.questions.question_set import QuestionSet
 
 # %% ../../nbs/cli/03_evaluate.ipynb #712ba55c
-def _title(questions: "QuestionSet", shard: tuple[int, int] | None = None) -> str:
+def _title(questions: "QuestionSet") -> str:
     "What is played, above the table: a training split makes a model that learned from it look better than it is."
     n_databases = len({q.database_name for q in questions})
     splits = [name for name in dict.fromkeys(q.split for q in questions) if name]
     named = f", split {splits[0]}" if len(splits) == 1 else f", splits {' and '.join(splits)}"
-    part = f", shard {shard[0]} of {shard[1]}" if shard else ""
-    return f"{questions.name}{named * bool(splits)}: {len(questions)} questions on {n_databases} databases{part}"
+    return f"{questions.name}{named * bool(splits)}: {len(questions)} questions on {n_databases} databases"
 
 # %% ../../nbs/cli/03_evaluate.ipynb #44688fe4
 def _result_row(result: "EvaluationResult") -> list[str]:
@@ -125,10 +124,9 @@ def _result_numbers(
     return dict(policy=result.policy) | summary(result) | about
 
 # %% ../../nbs/cli/03_evaluate.ipynb #62ac934b
-def _file_name(policy: str, shard: tuple[int, int] | None = None) -> str:
-    "A policy's name as a file may be called, with the shard if it is one."
-    name = re.sub(r"[^\w.]+", "-", policy).strip("-.") or "policy"
-    return f"{name}.{shard[0]}-of-{shard[1]}" if shard else name
+def _file_name(policy: str) -> str:
+    "A policy's name as a file may be called."
+    return re.sub(r"[^\w.]+", "-", policy).strip("-.") or "policy"
 
 # %% ../../nbs/cli/03_evaluate.ipynb #304d4017
 def _write_reports(
@@ -148,54 +146,29 @@ def _write_reports(
     figure.savefig(out / "results.png", dpi=150)
 
 # %% ../../nbs/cli/03_evaluate.ipynb #02d7f115
-_EXECUTORS = dict(processes="of this machine", dask="a Dask cluster", ray="a Ray cluster")
-
-# %% ../../nbs/cli/03_evaluate.ipynb #61ab354b
-def _parse_shard(text: str | None) -> tuple[int, int] | None:
-    "The numbers of `2/8`; raises `ValueError` with what is meant."
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+)/(\d+)", text.strip())
-    number, n = map(int, found.groups()) if found else (0, 0)
-    if not 1 <= number <= n:
-        raise ValueError(f"--shard is {text!r}; give a number and how many there are, such as 2/8")
-    return number, n
+_EXECUTORS = dict(processes="of this machine", dask="a Dask cluster")
 
 # %% ../../nbs/cli/03_evaluate.ipynb #331962cc
 @contextmanager
 def _open_executor(name: str, n_workers: int, address: str | None) -> Iterator[Any]:
     "An executor by name, None for a single process; raises `ValueError` for an unknown or a missing one."
-    from sql_env.evaluation.processes import ProcessWorkers, RayExecutor
+    from concurrent.futures import ProcessPoolExecutor
 
     if name not in _EXECUTORS:
         raise ValueError(f"There is no executor {name!r}; there are {', '.join(_EXECUTORS)}.")
     if name == "processes":
-        with ProcessWorkers(n_workers) as pool:
+        with ProcessPoolExecutor(n_workers) as pool:
             yield pool if n_workers > 1 else None
         return
     try:
-        if name == "dask":
-            from dask.distributed import Client
-        else:
-            import ray
+        from dask.distributed import Client
     except ImportError:
         raise ValueError(
-            f'--executor {name} needs packages that are missing: pip install "sql_env[cluster]"'
+            '--executor dask needs packages that are missing: pip install "sql_env[cluster]"'
         ) from None
-    local: Fields = {}
-    if name == "dask":
-        if not address:
-            local = dict(n_workers=n_workers, threads_per_worker=1)
-        with Client(address, **local) as client:
-            yield client.get_executor()
-        return
-    if not address:
-        local = dict(num_cpus=n_workers, include_dashboard=False)
-    ray.init(address, log_to_driver=False, **local)
-    try:
-        yield RayExecutor()
-    finally:
-        ray.shutdown()
+    local = {} if address else dict(n_workers=n_workers, threads_per_worker=1)
+    with Client(address, **local) as client:
+        yield client.get_executor()
 
 # %% ../../nbs/cli/03_evaluate.ipynb #8ee78a7e
 @dataclass(frozen=True)
@@ -210,16 +183,13 @@ epochs 1..        Times that each episode is played; from 2 on with pass@k and p
 [Many processes and machines]
 workers 1..       Number of processes; for a model on a server, the number of episodes at the same time.
 executor {"|".join(_EXECUTORS)}  Where the workers are: %s.
-address           Dask scheduler or Ray cluster; one with --workers processes on this machine if not given.
-shard             Play one part of the run, such as 2/8; see `sql_env merge`.
+address           Dask scheduler; one with --workers processes on this machine if not given.
 [Logs, and when to stop]
 log               Folder for logs, or a .jsonl file for that of one policy; the same command goes on from there and
                   plays crashed episodes again. For a language model a folder in runs/ if not given.
 no_log --no-log   Keep no log of a language model.
-fail_on_error 0..  Stop when this number of episodes crashed, or, below 1, this share of all.
 max_cost 0..      Dollars that the run may cost, by --price or the list prices of known models.
 max_tokens_total 1..  Stop when the run used this many tokens, in and out.
-max_time 0..      Begin no episode after this many seconds; those under way are played to their end.
 """
 
     n: int | None = None
@@ -228,19 +198,11 @@ max_time 0..      Begin no episode after this many seconds; those under way are 
     workers: int = 1
     executor: str = "processes"
     address: str | None = None
-    shard: str | None = None
     epochs: int = 1
     log: Path | None = None
     no_log: bool = False
-    fail_on_error: float | None = None
     max_cost: float | None = None
     max_tokens_total: int | None = None
-    max_time: float | None = None
-
-    @property
-    def part(self) -> tuple[int, int] | None:
-        "The shard, as numbers."
-        return _parse_shard(self.shard)
 
     def log_path(self, env: "EpisodeEnv", policy: Any) -> Path | None:
         "Where the log goes, the same for the same command; None if none is kept."
@@ -249,7 +211,7 @@ max_time 0..      Begin no episode after this many seconds; those under way are 
         if self.log and self.log.suffix == ".jsonl":
             return self.log
         return (self.log or self._default_folder(env, policy)) / (
-            f"{_file_name(policy.name, self.part)}.jsonl"
+            f"{_file_name(policy.name)}.jsonl"
         )
 
     def _default_folder(self, env: "EpisodeEnv", policy: Any) -> Path:
@@ -280,12 +242,9 @@ max_time 0..      Begin no episode after this many seconds; those under way are 
             log=self.log_path(env, policy),
             progress=progress,
             robust=self.robust,
-            shard=self.part,
             epochs=self.epochs,
-            fail_on_error=self.fail_on_error,
             max_cost=self.max_cost,
             max_tokens=self.max_tokens_total,
-            max_seconds=self.max_time,
         )
         backend = getattr(policy, "backend", None)
         if hasattr(backend, "complete_many"):
@@ -520,9 +479,7 @@ def _evaluate(
             "these models were trained with other settings of an episode: evaluate them one after the other"
         )
     given = wanted[0] if wanted else {}
-    shard, questions = evaluation.part, questions.with_split()
-    if shard and out:
-        raise ValueError("--out is of a whole run: keep a shard by --log, for sql_env merge")
+    questions = questions.with_split()
     loaded = questions.load(evaluation.n or 200, show_progress=not as_json)
     from sql_env.evaluation.harness import check_part
     from sql_env.play.episode import EpisodeEnv
@@ -543,9 +500,8 @@ def _evaluate(
         raise ValueError(
             f"--log {evaluation.log} is one file and there are {len(players)} policies: give a folder"
         )
-    with_floor = floor and (shard is None or shard[0] == 1)  # the floor is the same for all shards
     with _one_interrupt():
-        played = _play(env, players, evaluation, chat.batch, not as_json, with_floor)
+        played = _play(env, players, evaluation, chat.batch, not as_json, floor)
         _keep_floor(played)
         if out:
             _write_reports(played.results, played.floor, out)
@@ -553,7 +509,7 @@ def _evaluate(
         if as_json:
             _print_json([_result_numbers(result) for result in played.results])
         else:
-            _print_results(console, _title(loaded, shard), played.results, played.floor)
+            _print_results(console, _title(loaded), played.results, played.floor)
             _print_left_out(console, loaded)
         code = _print_end(console, played.results, played.reason, played.logs)
         if not as_json and not code:
@@ -602,8 +558,6 @@ def _evaluate_command(
     `sql_env evaluate --model runs/nano-0/all/model`
 
     A suite of fixed questions: `sql_env evaluate --suite v1 --policy oracle --log runs/v1`
-
-    One task of an array job: `sql_env evaluate --policy random --shard 2/8 --log parts`
     """
     if suite is None:
         _evaluate(questions, evaluation, chat, play, policy, floor, out, as_json)
@@ -628,34 +582,6 @@ def _evaluate_command(
             if not part["databases"]:  # only published data may be missing, or another version
                 raise
             _print_text(f"{name} is left out: {e}", file=sys.stderr)
-
-# %% ../../nbs/cli/03_evaluate.ipynb #62547ff3
-@app.command("merge", rich_help_panel="Play and evaluate")
-@_takes_options("""
-<files>  Logs of all shards, of any number of policies.
-out      Folder for the whole.
-""")
-def _merge_command(files: list[Path], out: Path = Path("merged"), as_json: bool = False):
-    """Put the shards of `sql_env evaluate --shard` together.
-
-    Example: `sql_env merge parts/*.jsonl --out whole`
-    """
-    from sql_env.evaluation.logs import merge_logs, read_log
-    from sql_env.evaluation.results import load_result
-
-    logs: dict[str, list[Path]] = {}
-    for path in files:
-        logs.setdefault(read_log(path)[0]["policy"], []).append(path)
-    out.mkdir(parents=True, exist_ok=True)
-    results = []
-    for policy, paths in logs.items():
-        results.append(load_result(merge_logs(paths, out / f"{_file_name(policy)}.jsonl")))
-    _write_reports(results, results[0].hack_floor, out)
-    if as_json:
-        _print_json([_result_numbers(result) for result in results])
-        return
-    title = f"{results[0].settings['questions']}: {len(files)} files"
-    _print_results(Console(), title, results, results[0].hack_floor)
 
 # %% ../../nbs/cli/03_evaluate.ipynb #88445700
 def _show_comparison(console: Console, comparison: "Comparison") -> None:
