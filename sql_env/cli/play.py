@@ -1,4 +1,4 @@
-"""`demo`, `export`, `rescore` and `view`: an episode in the terminal or a file; runs on a page, also while they go on
+"""`demo`, `export`, `rescore` and `view`: an episode in the terminal or a file; runs on a page
 
 Docs: https://hjerpe.github.io/sql_env/cli/play.html.md"""
 
@@ -11,7 +11,6 @@ __all__ = ['show_episode', 'demo']
 import sys
 import webbrowser
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -398,55 +397,26 @@ def _write_page(reader: Any, questions: Any, out: Path, title: str, as_json: boo
             _print_text(f"  what went wrong: {failures_text(counts)}")
     _print_text(f"{out}, {size / 1e6:.1f} MB: open it in a browser.")
 
-# %% ../../nbs/cli/02_play.ipynb #351d8d41
-def _follow(paths: list[Path], questions: Any, title: str, port: int, show: bool) -> None:
-    "Serve the page of runs that go on, until Ctrl-C."
-    from sql_env.view.run import RunFeed, run_server
-
-    feed = RunFeed(paths, questions, title)
-    feed.update()
-    for path in paths:
-        if not path.exists():
-            _print_text(f"Waiting for {path}, which is not there yet.", file=sys.stderr)
-    for sentence in feed.reader.skipped:
-        _print_text(f"Left out: {sentence}", file=sys.stderr)
-    try:
-        server = run_server(feed, port)
-    except OSError as e:
-        raise ValueError(
-            f"Port {port} can't be used ({e.strerror}); give another --port."
-        ) from None
-    address = f"http://127.0.0.1:{server.server_address[1]}/"
-    _print_text(f"Following {', '.join(map(str, paths))}: open {address}, end with Ctrl-C.")
-    if show:
-        webbrowser.open(address)
-    with server, suppress(KeyboardInterrupt):
-        server.serve_forever(poll_interval=0.2)
-
 # %% ../../nbs/cli/02_play.ipynb #c639c197
 @app.command("view", rich_help_panel="Play and evaluate")
 @_takes_options("""
 <runs>        Logs of `evaluate`, or folders of them; side by side if there are several. The folder
               runs if none is given.
-follow        Serve the page on this machine; new episodes appear in it.
-port          Of the page that is served; a free one if 0.
 out           The file to write.
 title         Title of the page; names of the runs if not given.
-show --open   Open it in a browser.
+show --open/--no-open  Open it in a browser, if this is a terminal.
 """)
 def _view_command(
     questions: SourceOptions,
     runs: list[Path] | None = None,
-    follow: bool = False,
-    port: int = 0,
     out: Path = Path("runs.html"),
     title: str = "",
-    show: bool = False,
+    show: bool = True,
     as_json: bool = False,
 ):
     """Show runs as a page of figures, filters, and every episode a click away.
 
-    It is one file to send around, or with --follow a page of runs that go on.
+    It is one file to send around.
 
     Example: `sql_env view runs/a.jsonl runs/b.jsonl`
     """
@@ -454,11 +424,8 @@ def _view_command(
 
     paths = runs or [Path("runs")]
     missing = [str(path) for path in paths if not path.exists()]
-    if missing and not follow:  # a run may be about to begin
+    if missing:
         raise ValueError(f"There is no {missing[0]!r}. {_NO_LOG}")
-    if follow:
-        _follow(paths, questions.load(200, show_progress=not as_json), title, port, show)
-        return
     if out.is_dir():
         raise ValueError(f"{out} is a folder; name a file, such as {out / 'runs.html'}.")
     reader = RunReader(paths)
@@ -469,5 +436,5 @@ def _view_command(
         raise ValueError(f"There is no run in {', '.join(map(str, paths))}. {_NO_LOG}")
     n = max(run.about.get("n_questions", 1) for run in reader.runs)  # if they are generated
     _write_page(reader, questions.load(n, show_progress=not as_json), out, title, as_json)
-    if show:
+    if show and not as_json and sys.stdout.isatty():
         webbrowser.open(out.resolve().as_uri())
