@@ -3,7 +3,6 @@
 import inspect
 import json
 import pickle
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -17,11 +16,9 @@ from sql_env.play import ACTIONS, tool_schemas
 from sql_env.server.app import Settings, _load_questions
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.limits import Seats
-from sql_env.server.page import Visits, _episode_html, _on_start, _Visit, build_page
+from sql_env.server.page import Visits, _episode_html, _page_values, _Visit, build_page
 from sql_env.view.episode import EpisodeView, conversation, view_trajectory
-from sql_env.view.html import render_html
-from sql_env.view.page import episode_view_html
-from sql_env.view.run import _card_html, _episode_ending, read_runs
+from sql_env.view.page import _end_data, _run_data, player_html, read_runs
 from sql_env.worlds import world_set
 
 ALLOWED = (*ACTIONS, "ABSTAIN")
@@ -104,9 +101,9 @@ def test_the_page_has_boxes_for_what_is_allowed(questions, actions):
     clicks = [e for e in page.config["dependencies"] if e["targets"][0][1] == "click"]
     assert len(clicks) == 2 + len(actions)
     start = max(clicks, key=lambda e: len(e["inputs"]))
-    assert len(_on_start(visits, "tab", "203.0.113.7", "any", "any", "1", "")) == len(start["outputs"])
-    extra = len(actions) - len(ACTIONS)  # whose boxes show only where the question suits
-    assert all(len(e["outputs"]) == 4 + len(actions) + extra for e in clicks if e is not start)
+    values = len(_page_values(visits.begin("tab", "203.0.113.7")))
+    assert len(start["outputs"]) == values + len(actions) - 2  # and the boxes, which are cleared
+    assert all(len(e["outputs"]) == values for e in clicks if e is not start)
 
 
 def visited(questions, question, *moves, reveal="verdict"):
@@ -206,7 +203,7 @@ def test_a_log_is_shown_as_it_was_played(questions, log):
             view = view_trajectory(trajectory, questions, about)
             assert not view.note and view.actions == ALLOWED
             assert view.outcome.verdict.correct == trajectory.episode.correct
-            page = render_html(episode_view_html(view))
+            page = player_html(view)
             assert "sx-fail" not in page
             if path.stem == "oracle":
                 assert "names what is missing" in page or "came out of a table" in page
@@ -214,14 +211,12 @@ def test_a_log_is_shown_as_it_was_played(questions, log):
 
 def test_a_run_page_tells_abstentions_from_wrong_answers(questions, log):
     first, second = read_runs([log / "oracle.jsonl", log / "never.jsonl"])
-    states = [_episode_ending(t) for t in first.trajectories]
+    states = [_end_data(t) for t in first.trajectories]
     assert {s["state"] for s in states} == {"right"}
-    assert any("abstained" in s["why"] for s in states)
-    never = [_episode_ending(t) for t in second.trajectories]
-    assert {(s["state"], s["why"]) for s in never} == {("abstained", "")}
-    card = render_html(_card_html(second))
-    assert "coverage" in card and "risk-coverage area" in card
-    assert "risk-coverage area" not in render_html(_card_html(replace(first, about={"policy": "a"})))
+    assert any("abstained" in tag for s in states for tag in s["tags"])
+    never = [_end_data(t) for t in second.trajectories]
+    assert {s["state"] for s in never} == {"abstained"}
+    assert any("coverage" in text for text in _run_data(second, second)["texts"])
 
 
 @pytest.mark.parametrize("actions, steps", [(ACTIONS, [0, 1]), (ALLOWED, [1, 2])])
