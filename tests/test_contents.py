@@ -174,7 +174,7 @@ def test_joined_logs_never_count_twice_and_keep_their_names(tmp_path, what, join
     if n is None:
         with pytest.raises(ValueError, match="another run begins here"):
             load_result(log)
-        with pytest.raises(ValueError, match="holds several runs"):
+        with pytest.raises(ValueError, match="another run begins here"):
             read_runs([log.parent])
         return
     found = load_result(log)

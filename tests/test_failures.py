@@ -89,7 +89,7 @@ def test_right_and_crashed_episodes_have_no_kind_and_each_kind_has_words():
 
 def test_a_log_is_counted_line_by_line_and_the_last_try_counts(tmp_path):
     crashed = rows.Trajectory(rows.EpisodeResult(0, "q", error="E: x"), {}, [])
-    lines = [dict(policy="p"), crashed.to_dict(), wrong().to_dict()]
+    lines = [dict(policy="p", format=3), crashed.to_dict(), wrong().to_dict()]
     log = tmp_path / "a.jsonl"
     log.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"half')
     assert rows.count_failures(read_log(log)[1]) == dict(ungrounded=1)

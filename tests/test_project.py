@@ -226,7 +226,7 @@ for path in sorted(Path('.').rglob('*.ipynb')):
     print('ok', path)
 """
 # Pages beside those of tutorials, concepts and blog
-MORE_PAGES = ("index", "faq", "view/08_explorer")
+MORE_PAGES = ("index", "faq", "view/03_explorer")
 # The extra that a page needs; others run from the wheel as it is
 EXTRA_OF = {"concepts/verification": "prove", "blog/certified_verdicts": "prove"}
 EXTRA_OF |= {"tutorials/evaluate_model": "openai", "tutorials/remote": "server", "faq": "server"}

@@ -79,7 +79,7 @@ BAD = {
     "[" * 100_000 + "\n": "bad.jsonl: ",
     '{"policy": "x", "format": 3}\n': "holds no episode yet",
     '{"policy": "x", "format": 4, "sql_env": "0.9"}\n': "or read it with 0.9",
-    '{"policy": "x"}\n{"episode": {"a": 1}}\n': "line 2: this is not a log of episodes",
+    '{"policy": "x", "format": 3}\n{"episode": {"a": 1}}\n': "line 2: this is not a log of episodes",
 }
 
 

@@ -64,10 +64,11 @@ _WELCOME = """<h2>A question about a database you have never seen</h2>
 
 def _question_html(env: SQLEnvironment, obs: SQLObservation | None) -> str:
     "The question, or what to do first."
-    is_asked = obs is not None and env.episode is not None and obs.question
-    shown = (
-        question_html(replace(_page_view(env)[0], question=obs.question)) if is_asked else _WELCOME
-    )
+    shown = _WELCOME
+    if obs is not None and env.episode is not None and obs.question:
+        shown = question_html(
+            replace(_page_view(env)[0], question=obs.question)
+        )  # as the agent reads it
     return f'<div class="sx">{shown}</div>'
 
 # %% ../../nbs/server/05_page.ipynb #1f9828de

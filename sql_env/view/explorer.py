@@ -199,7 +199,7 @@ class HumanPlayer:
                 made = [
                     _button(
                         act.button,
-                        lambda v=verb: self.act(v, self.boxes[v].value),
+                        partial(self._send, verb),
                         button_style="primary",
                         tooltip=act.says,
                     )
@@ -213,6 +213,9 @@ class HumanPlayer:
             self.errors[verb] = _screen()
             rows.append(self.errors[verb])
         self.rows.children = rows
+
+    def _send(self, verb: str) -> None:
+        self.act(verb, self.boxes[verb].value)
 
     def act(self, action_type: str, argument: str) -> None:
         "Take an action; one that tells nothing new costs no step. Raises `LookupError` for an action that nobody has."
@@ -329,10 +332,14 @@ class _QuestionPicker:
         if source in SOURCES:
             self.source.value = source
         self.fill()
-        self.source.observe(lambda _: self.source.value in _WITHOUT_PATH and self.open(), "value")
+        self.source.observe(self._source_changed, "value")
         for control in (self.split, self.difficulty, self.search):
             control.observe(lambda _: self.narrow(), "value")
         self.question.observe(lambda _: self.question.value and self.on_choose(), "value")
+
+    def _source_changed(self, _: Any) -> None:
+        if self.source.value in _WITHOUT_PATH:
+            self.open()
 
     @property
     def chosen(self) -> Question:
