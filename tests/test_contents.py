@@ -14,7 +14,7 @@ from sql_env.evaluation.logs import read_log
 from sql_env.evaluation.results import compare, load_result, result_texts
 from sql_env.policies.requests import Completion
 from sql_env.questions.question_set import Question, QuestionSet, as_conversation
-from sql_env.view.logs import read_runs
+from sql_env.view.page import read_runs
 
 CITIES = dict(a="Oslo", b="Rome", c="Bonn")
 SHOPS = {name: f"SELECT city FROM shop WHERE id = {i + 1}" for i, name in enumerate(CITIES)}
@@ -172,7 +172,7 @@ def test_joined_logs_never_count_twice_and_keep_their_names(tmp_path, what, join
     if n is None:
         with pytest.raises(ValueError, match="another run begins here"):
             load_result(log)
-        with pytest.raises(ValueError, match="holds several runs"):
+        with pytest.raises(ValueError, match="another run begins here"):
             read_runs([log.parent])
         return
     found = load_result(log)

@@ -25,9 +25,7 @@ from sql_env.server.page import _episode_html, _Visit
 from sql_env.training.experts import ExpertPolicy
 from sql_env.view.episode import view_episode, view_trajectory
 from sql_env.view.explorer import EpisodeExplorer
-from sql_env.view.html import render_html
-from sql_env.view.page import episode_html, episode_view_html
-from sql_env.view.run import _card_html, read_runs
+from sql_env.view.page import _run_data, episode_html, player_html, read_runs
 from sql_env.worlds import ConversationWorld
 
 
@@ -174,7 +172,7 @@ def test_pages_show_each_question_with_its_verdict(questions, log, known):
         asked = texts(questions.get(trajectory.episode.question_id))
         assert [text for text, _ in view.outcome.turns] == asked
         assert [bool(o.verdict) for _, o in view.outcome.turns] == [True] + [False] * (len(asked) - 1)
-        for html in (render_html(episode_view_html(view)), episode_html(view).data):
+        for html in (player_html(view), episode_html(view).data):
             assert html.count("Right.") == 1 and html.count("Wrong.") == len(asked)
 
 
@@ -186,12 +184,12 @@ def test_gold_is_on_no_page_before_the_end(questions):
         env.step(kind, argument)
     view = view_episode(env.episode)
     assert view.outcome is None and view.question == texts(talk)[-1]
-    assert talk.follow_ups[-1].gold_sql not in render_html(episode_view_html(view))
+    assert talk.follow_ups[-1].gold_sql not in player_html(view)
 
 
 def test_a_run_page_has_the_figures(log):
     [run] = read_runs([log])
-    card = render_html(_card_html(run))
+    card = str(_run_data(run, run))
     assert "question match" in card and "interaction match 0.0%" in card
 
 
@@ -207,7 +205,7 @@ def test_a_visitor_of_the_page_and_a_player_in_the_explorer(questions, talk):
         if kind == "ANSWER" and i < 7:
             asked = texts(talk)[i // 2 + 1]
             assert visit.obs.question == asked and asked in shown.replace("&#39;", "'")
-    assert "Right." in ex.human.player.screens.children[0].value
+    assert "Right." in ex.human.player.box.value
 
 
 def test_demo_and_evaluate(sql_env):  # noqa: F811

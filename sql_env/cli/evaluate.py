@@ -300,8 +300,8 @@ def _print_end(
     logs: list[Path],
 ) -> int:
     "Print where the logs are and how to go on; returns the exit code."
+    from sql_env.evaluation.logs import read_log
     from sql_env.evaluation.rows import count_failures, failures_text
-    from sql_env.view.logs import JsonlLog
 
     for result in results:
         if whose := result.blame_text:
@@ -312,9 +312,7 @@ def _print_end(
             )
     for path in logs:
         console.print(f"Log: {escape(str(path))}", soft_wrap=True)
-        log = JsonlLog(path)  # one episode at a time, as a log may be larger than memory
-        log.update()
-        kinds = count_failures(map(log.read, range(len(log.episodes))))
+        kinds = count_failures(read_log(path)[1])
         if wrong := failures_text(kinds):
             console.print(f"  what went wrong: {wrong}")
     is_crashed = any(r.n_completed < r.n_episodes for r in results)
@@ -599,21 +597,15 @@ def _show_comparison(console: Console, comparison: "Comparison") -> None:
 def _load_runs(paths: Sequence[Path]) -> list["EvaluationResult"]:
     "The runs of logs and folders of them, each with a name of its own; raises `ValueError` for anything else."
     from sql_env.evaluation.results import load_result
-    from sql_env.view.logs import RunReader, named_apart
+    from sql_env.view.page import find_runs
 
-    found: list[tuple[EvaluationResult, Path]] = []
     for path in paths:
-        reader = RunReader([path])
-        reader.update()
-        if not path.is_dir() and not reader.logs:
+        if not path.is_dir():
             load_result(path)  # says why not
-        for sentence in reader.skipped:
-            _print_text(f"Left out: {sentence}", file=sys.stderr)
-        for run, log in zip(reader.runs, reader.logs):
-            name = run.about.get("policy", run.name)
-            found.append((replace(run.result, policy=name), log.path))
-    names = named_apart([run.policy for run, _ in found], [at for _, at in found])
-    return [replace(run, policy=name) for name, (run, _) in zip(names, found)]
+    runs, skipped = find_runs(paths)
+    for sentence in skipped:
+        _print_text(f"Left out: {sentence}", file=sys.stderr)
+    return [run.result for run in runs]
 
 # %% ../../nbs/cli/03_evaluate.ipynb #f124e2f1
 _RATES = ("correct", "grounded", "robust")

@@ -392,23 +392,21 @@ def _rescore_command(
     _print_text(out)
 
 # %% ../../nbs/cli/02_play.ipynb #5541d377
-def _write_page(reader: Any, questions: Any, out: Path, title: str, as_json: bool) -> None:
-    "Write the page of the runs that were read, and print what they are."
-    from sql_env.evaluation.rows import failures_text
-    from sql_env.view.run import RowMaker, write_run_page
+def _write_page(runs: list, skipped: list[str], questions: Any, out: Path, title: str, as_json: bool) -> None:
+    "Write the page of runs, and print what they are."
+    from sql_env.evaluation.rows import count_failures, failures_text
+    from sql_env.view.page import write_run_page
 
-    maker = RowMaker(reader.runs, questions)
-    size = write_run_page(out, maker, title, progress=not as_json)
-    failures = [dict(counts.most_common()) for counts in maker.failures]
+    size = write_run_page(out, runs, questions, title, progress=not as_json)
+    failures = {run.name: count_failures(run.trajectories) for run in runs}
     if as_json:
-        sizes = {run.name: len(run.episodes) for run in maker.runs}
-        about = dict(path=str(out), characters=size, episodes=sizes, skipped=reader.skipped)
-        about["failures"] = dict(zip(sizes, failures))
-        _print_json(about)
+        sizes = {run.name: len(run.trajectories) for run in runs}
+        about: Fields = dict(path=str(out), characters=size, episodes=sizes, skipped=skipped)
+        _print_json(about | dict(failures=failures))
         return
-    for run, counts in zip(maker.runs, failures):
+    for run in runs:
         _print_text(run.result)
-        if counts:
+        if counts := failures[run.name]:
             _print_text(f"  what went wrong: {failures_text(counts)}")
     _print_text(f"{out}, {size / 1e6:.1f} MB: open it in a browser.")
 
@@ -439,7 +437,7 @@ def _view_command(
 
     Example: `sql_env view runs/a.jsonl runs/b.jsonl`
     """
-    from sql_env.view.logs import RunReader
+    from sql_env.view.page import find_runs
 
     paths = runs or [Path("runs")]
     missing = [str(path) for path in paths if not path.exists()]
@@ -447,13 +445,13 @@ def _view_command(
         raise ValueError(f"There is no {missing[0]!r}. {_NO_LOG}")
     if out.is_dir():
         raise ValueError(f"{out} is a folder; name a file, such as {out / 'runs.html'}.")
-    reader = RunReader(paths)
-    reader.update()
-    for sentence in reader.skipped:
+    found, skipped = find_runs(paths)
+    for sentence in skipped:
         _print_text(f"Left out: {sentence}", file=sys.stderr)
-    if not reader.runs:
+    if not found:
         raise ValueError(f"There is no run in {', '.join(map(str, paths))}. {_NO_LOG}")
-    n = max(run.about.get("n_questions", 1) for run in reader.runs)  # if they are generated
-    _write_page(reader, questions.load(n, show_progress=not as_json), out, title, as_json)
+    n = max(run.about.get("n_questions", 1) for run in found)  # if they are generated
+    loaded = questions.load(n, show_progress=not as_json)
+    _write_page(found, skipped, loaded, out, title, as_json)
     if show and not as_json and sys.stdout.isatty():
         webbrowser.open(out.resolve().as_uri())
