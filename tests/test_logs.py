@@ -241,7 +241,7 @@ def test_a_log_holds_every_turn_and_an_episode_without_an_answer_replays(tmp_pat
         assert len(line["turns"]) == episode.steps and line["turns"][-1]["action"][0] == "ANSWER"
 
 
-# ---- tries, growth, prices
+# ---- tries, growth
 class Unlucky(RandomPolicy):
     "Crashes in every third episode until its server is well."
 
@@ -275,7 +275,7 @@ def test_a_crashed_episode_is_played_again_and_its_row_stays_as_history(tmp_path
     assert about["started"] == json.loads(lines[0])["started"]
 
 
-def test_a_run_grows_and_neither_a_part_of_it_nor_another_price_is_another_run(tmp_path):
+def test_a_run_grows_and_a_part_of_it_is_no_other_run(tmp_path):
     log = tmp_path / "a.jsonl"
     e = env(20)
     run(log, environment=e, n_episodes=5)
@@ -287,20 +287,6 @@ def test_a_run_grows_and_neither_a_part_of_it_nor_another_price_is_another_run(t
     before = log.read_bytes()
     part = run(log, environment=e, n_episodes=7)
     assert part.episodes == whole.episodes[:7] and log.read_bytes() == before
-    log = tmp_path / "priced.jsonl"
-    used = dict(calls=2, prompt_tokens=1000, completion_tokens=100, cached_tokens=500, cost=0.5)
-
-    def about(*price):
-        settings = dict(model="m", price=list(price) or None)
-        return {"policy": "m", "policy_settings": settings, "episodes": 1}
-
-    EpisodeLog(log, about(1, 2)).append(Trajectory(EpisodeResult(0, "q", usage=used), {}, []))
-    assert EpisodeLog(log, about(1, 2)).done[0].usage["cost"] == 0.5
-    with EpisodeLog(log, about(1, 2, 0.5)) as again:
-        assert again.done[0].usage == used | {"cost": 0.00095}
-    assert read_log(log)[1][0].episode == again.done[0]
-    assert "cost" not in EpisodeLog(log, about()).done[0].usage
-    assert log.read_bytes().count(b"\n") == 4
 
 
 DIFFERENCES = (

@@ -120,7 +120,9 @@ def test_right_answers_are_welcome_and_visitors_do_not_meet(browser, server, que
     click(two, "describe", "text=14 of 15 steps left")
     click(one, "last", ".sx-right")
     assert "+1.00" in one.locator(".sx-steps").inner_text()
-    assert "14 of 15" in two.locator(".sx-status:visible").inner_text() and two.locator(".sx h2").inner_text() != question
+    assert (
+        "14 of 15" in two.locator(".sx-status:visible").inner_text() and two.locator(".sx h2").inner_text() != question
+    )
     assert not errors and not more
 
 

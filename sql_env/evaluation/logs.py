@@ -18,7 +18,7 @@ import re
 import subprocess
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -33,7 +33,6 @@ from sql_env.evaluation.rows import (
     _time_stamp,
     changed_contents,
     episode_result,
-    reprice,
 )
 from ..paths import replacing
 from ..play.acts import ACTIONS, repair_unicode
@@ -231,17 +230,6 @@ def _check_format(
             f"play it again into a new file, or read it with {version}"
         )
 
-# %% ../../nbs/evaluation/04_logs.ipynb #df025a73
-def _price(about: Fields) -> Any:
-    "What a million tokens cost, as a header tells."
-    return (about.get("policy_settings") or {}).get("price")
-
-# %% ../../nbs/evaluation/04_logs.ipynb #ba6d5d64
-def _price_again(trajectories: Iterable[Trajectory], price: Sequence[float] | None) -> None:
-    "Set the cost of each episode by another price."
-    for trajectory in trajectories:
-        trajectory.episode = reprice(trajectory.episode, price)
-
 # %% ../../nbs/evaluation/04_logs.ipynb #55fc710b
 def parse_line(line: bytes) -> Fields | None:
     "The values of a line, without half of another one before it; None of zeros alone. Raises `ValueError`."
@@ -286,8 +274,6 @@ def _read_lines(path: Path) -> tuple[Fields, list[Trajectory]]:
     if not headers:
         raise ValueError(f"{path.name} is not a log of episodes: it has no line about the run.")
     about = headers[-1] | {name: headers[0][name] for name in ("started",) if name in headers[0]}
-    if any(_price(header) != _price(about) for header in headers):
-        _price_again(tries, _price(about))
     return about, tries
 
 # %% ../../nbs/evaluation/04_logs.ipynb #38414c2b
@@ -368,10 +354,7 @@ class EpisodeLog:
             if name in found:
                 self.about.setdefault(name, found[name])
         self._file.truncate(complete)
-        if _price(found) != _price(self.about):
-            _price_again(tries, _price(self.about))
-            self._file.write(_json_line(self.about))
-        elif found.get("episodes") != self.about.get("episodes"):
+        if found.get("episodes") != self.about.get("episodes"):
             self._header_is_due = True
         played = {(t.episode.episode_index, t.started or i): t for i, t in enumerate(tries)}
         for attempt in played.values():

@@ -11,11 +11,10 @@ __all__ = ['PERMANENT_NOTE', 'plan_episodes', 'WorkerError', 'TreeNode', 'tree_r
 import copy
 import math
 import pickle
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, ProcessPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, islice, repeat
 from random import Random
@@ -33,7 +32,6 @@ from sql_env.evaluation.rows import (
     question_hashes,
 )
 from ..play.episode import Episode, EpisodeEnv, Observation, Turn
-from ..play.judges import Ask
 from ..play.session import Session
 from ..plugins import Fields
 from ..policies.requests import RolloutAborted
@@ -219,64 +217,7 @@ def _play(
             else:
                 live.append(slot)
 
-# %% ../../nbs/evaluation/05_rollouts.ipynb #ac8d94b0
-_MAX_WAITING_CELLS = 1_000_000  # in the results of episodes that wait
-_MAX_WAITING_SECONDS = 1.0
-
-# %% ../../nbs/evaluation/05_rollouts.ipynb #47a67fe9
-def _judgement_key(episode: Episode | Ask) -> tuple:
-    "What a robust verdict depends on; equal keys have equal verdicts."
-    q = episode.question
-    queries = tuple([sql for sql, _ in episode.queries])
-    gold = q.ranks, q.gold_answer, q.other_answers
-    parts = map(_judgement_key, episode.finished)
-    batches = tuple(episode.work.batches) if episode.work else ()
-    task = q.gold_statements, batches, q.question_text if q.writes else ""
-    return q.database_name, q.gold_sql, episode.answered, queries, *gold, *task, *parts
-
-# %% ../../nbs/evaluation/05_rollouts.ipynb #682e34e9
-@dataclass
-class _RobustJudge:
-    "Episodes that were played and wait for their robust verdicts."
-
-    robust: bool  # False: they get none
-    waiting: list[tuple[Trajectory, Any]] = field(default_factory=list)  # with their episodes
-    cells: int = 0
-    began: float = 0.0
-
-    def add(self, played: Trajectory, episode: Any) -> None:
-        "Take in an episode; what needs no judging has its verdict at once."
-        result = played.episode
-        is_known = not isinstance(episode, Episode) or episode.verify != "value"
-        if result.error is None and (is_known or (self.robust and not result.correct)):
-            played.episode = _with_verdicts(result, episode)
-        is_open = self.robust and not is_known and result.correct
-        if not self.waiting:
-            self.began = time.monotonic()
-        self.waiting.append((played, episode if is_open else None))
-        if is_open:
-            self.cells += sum(len(r.rows) * len(r.columns) for _, r in episode.queries)
-
-    @property
-    def is_full(self) -> bool:
-        "Whether `judge` should be called now."
-        return bool(self.waiting) and (
-            self.cells > _MAX_WAITING_CELLS or time.monotonic() - self.began > _MAX_WAITING_SECONDS
-        )
-
-    def judge(self) -> list[Trajectory]:
-        "All that waited, in the order in which they were played, with their verdicts."
-        waiting, self.waiting, self.cells = self.waiting, [], 0
-        todo = [(_judgement_key(e), played, e) for played, e in waiting if e is not None]
-        judged: dict[tuple, EpisodeResult] = {}
-        for key, played, episode in sorted(todo, key=lambda item: item[0][:2]):
-            if key not in judged:
-                judged[key] = _with_verdicts(played.episode, episode)
-            by_value = {name: v for name, v in played.episode.verdicts.items() if name == "value"}
-            played.episode = replace(played.episode, verdicts=judged[key].verdicts | by_value)
-        return [played for played, _ in waiting]
-
-# %% ../../nbs/evaluation/05_rollouts.ipynb #31c91e33
+# %% ../../nbs/evaluation/05_rollouts.ipynb #e08c2efc
 @dataclass(frozen=True)
 class _Rollouts:
     "All that a plan is played with; what goes to each worker."
@@ -284,20 +225,18 @@ class _Rollouts:
     env: Any
     policy: Any
     batch: int = 1  # episodes side by side, for a policy with `select_actions`
-    robust: bool = True  # judge answers on variants
+    robust: bool = True  # judge answers on instances made for the query
     keep_turns: bool = True  # of no use without a log
 
     def play(self, plan: Iterable[_PlannedEpisode]) -> Iterator[Trajectory]:
-        "Play episodes; each comes with its verdicts, some later than it was played."
-        judge = _RobustJudge(self.robust)
+        "Play episodes; each comes with its verdicts."
         for played, episode in _play(self.env, self.policy, plan, self.batch):
             if not self.keep_turns:
                 played.turns, played.messages, played.calls = [], [], []
-            judge.add(played, episode)
-            is_paid = getattr(self.policy, "chunk_size", None) == 1  # nothing of it may be lost
-            if judge.is_full or is_paid or played.episode.error:
-                yield from judge.judge()
-        yield from judge.judge()
+            is_judged = not isinstance(episode, Episode) or episode.verify != "value"
+            if played.episode.error is None and (self.robust or is_judged):
+                played.episode = _with_verdicts(played.episode, episode)
+            yield played
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #9eda9e72
 class WorkerError(RuntimeError):
@@ -524,15 +463,6 @@ def _grow(
             break
     return [root.node for root in roots]
 
-# %% ../../nbs/evaluation/05_rollouts.ipynb #f619042a
-def _grow_piece(
-    rollouts: _Rollouts, piece: Sequence[tuple[int, dict, int]], widths: Sequence[int]
-) -> list[TreeNode]:
-    "In a worker: trees from the states of sessions."
-    env = copy.copy(rollouts.env)
-    sessions = [Session.resume(env, state) for _, state, _ in piece]
-    return _grow(sessions, rollouts.policy, widths, [seed for *_, seed in piece])
-
 # %% ../../nbs/evaluation/05_rollouts.ipynb #fe45b20e
 _MOST_LEAVES = 4096
 
@@ -553,7 +483,6 @@ def tree_rollouts(
     width: int | Sequence[int] = 2,  # tries of each state; or those at each of the first turns
     depth: int = 3,  # turns from there at which it branches, if `width` is a number
     seed: int = 0,
-    executor: Executor | None = None,  # as in `evaluate`; the states of the sessions travel to it
     batch: int = 1,  # trees that grow side by side, of several
 ) -> Any:
     "The tree of a session, or a list of several; raises `ValueError` for one that is over, or if a tree is too large."
@@ -561,27 +490,7 @@ def tree_rollouts(
     widths = _widths(width, depth)
     if any(s.done or s.episode is None for s in sessions):
         raise ValueError("a tree begins in a session that has begun and is not over")
-    places = range(0, len(sessions), max(1, batch))
     seeds = [_seed_of(seed, (i,)) for i in range(len(sessions))]
-    if executor is None:
-        parts = [slice(i, i + max(1, batch)) for i in places]
-        grown = [root for p in parts for root in _grow(sessions[p], policy, widths, seeds[p])]
-    else:
-        jobs = [(i, s.state(), seed) for i, (s, seed) in enumerate(zip(sessions, seeds))]
-        pieces = [jobs[i : i + max(1, batch)] for i in places]
-        grown = _grow_in_workers(sessions, pieces, policy, widths, executor)
+    parts = [slice(i, i + max(1, batch)) for i in range(0, len(sessions), max(1, batch))]
+    grown = [root for p in parts for root in _grow(sessions[p], policy, widths, seeds[p])]
     return grown[0] if isinstance(session, Session) else grown
-
-# %% ../../nbs/evaluation/05_rollouts.ipynb #62cd7e47
-def _grow_in_workers(
-    sessions: Sequence[Session],
-    pieces: Sequence[Sequence[tuple[int, dict, int]]],
-    policy: Any,
-    widths: Sequence[int],
-    executor: Executor,
-) -> list[TreeNode]:
-    "The trees of some sessions, each piece grown in a worker; raises what ended one."
-    env = sessions[0].env if sessions else None
-    n = len(pieces)
-    args = [_Rollouts(env, policy)] * n, pieces, [widths] * n
-    return [root for roots in executor.map(_grow_piece, *args) for root in roots]

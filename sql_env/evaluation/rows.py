@@ -6,8 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/evaluation/rows.html.md"""
 
 # %% auto #0
 __all__ = ['NOT_JUDGED_REASONS', 'BLAMES', 'FAILURES', 'content_hash', 'question_hashes', 'text_hash', 'suite_hash',
-           'changed_contents', 'changes_text', 'EpisodeResult', 'episode_result', 'reprice', 'Trajectory',
-           'answer_query', 'classify_failure', 'count_failures', 'failures_text']
+           'changed_contents', 'changes_text', 'EpisodeResult', 'episode_result', 'Trajectory', 'answer_query',
+           'classify_failure', 'count_failures', 'failures_text']
 
 # %% ../../nbs/evaluation/03_rows.ipynb #6589a658
 import hashlib
@@ -33,7 +33,6 @@ from ..play.chat import tool_schemas
 from ..play.episode import Episode, Turn
 from ..play.judges import judge_chain
 from ..plugins import Fields
-from ..policies.requests import usage_cost
 from ..questions.question_set import Question
 from ..sql.analysis import referenced_tables
 from ..sql.text import normalize_sql
@@ -239,17 +238,6 @@ def _as_over(result: EpisodeResult) -> EpisodeResult:
     if result.reason:
         return result
     return replace(result, verdicts=dict(value=Verdict(False, "no_answer")) | result.verdicts)
-
-# %% ../../nbs/evaluation/03_rows.ipynb #30082cd0
-def reprice(
-    result: EpisodeResult,
-    price: Any,  # of a million tokens, see `ChatPolicy`; None if it is not known
-) -> EpisodeResult:
-    "The result with its cost by another price."
-    usage = {name: n for name, n in result.usage.items() if name != "cost"}
-    if price and usage:
-        usage["cost"] = round(usage_cost(usage, price), 6)
-    return replace(result, usage=usage)
 
 # %% ../../nbs/evaluation/03_rows.ipynb #5723c5bc
 def _time_stamp() -> str:
