@@ -300,11 +300,11 @@ def test_one_pair_is_no_interval_and_no_sentence_of_another_package():
 def test_several_results_are_compared_with_a_correction(sql_env, tmp_path):
     assert holm([0.9, 0.9]) == [1, 1] and holm([]) == []
     args = ["evaluate", "-n", 12, "--no-floor", "--log"]
-    for seed in (0, 3):
+    for seed in (0, 3, 5):
         assert sql_env(*args, tmp_path / f"s{seed}", "--seed", seed, "--policy", "greedy")[0] == 0
-    files = [tmp_path / f"s{seed}" / "greedy.jsonl" for seed in (0, 0, 3)]
+    files = [tmp_path / f"s{seed}" / "greedy.jsonl" for seed in (0, 3, 5)]
     code, out, _ = sql_env("compare", *files)
-    assert code == 0 and out.count("Holm") == 3 and "seed (0, 3)" in out and "greedy@s0#2" in out and "greedy@s3" in out
+    assert code == 0 and out.count("Holm") == 3 and "seed (0, 3)" in out and "greedy@s3" in out
     assert sql_env("compare", files[0])[0] == 2
 
 

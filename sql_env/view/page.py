@@ -267,18 +267,22 @@ def find_runs(
     paths: Iterable[str | Path],  # of logs, and of folders of logs
 ) -> tuple[list[LoggedRun], list[str]]:
     "The runs of logs, and a sentence for each file that is left out."
-    files: list[Path] = []
+    files: dict[Path, bool] = {}  # whether it was named itself
     for path in map(Path, paths):
         found = sorted(p for ext in ("*.jsonl", "*.eval") for p in path.rglob(ext))
-        files += [p for p in found if not _is_hidden(p, path)] if path.is_dir() else [path]
+        among = [p for p in found if not _is_hidden(p, path)] if path.is_dir() else []
+        files |= {p: files.get(p, False) for p in among} if path.is_dir() else {path: True}
     runs, skipped = [], []
-    for path in dict.fromkeys(files):
+    for path, is_named in files.items():
         try:
             if path.suffix == ".eval":
                 raise ValueError("is not a log of sql_env evaluate; see it with: inspect view")
             about, trajectories = read_log(path)
             if not trajectories:
                 raise ValueError("holds no episode yet")
+            source = about.get("rescored", {}).get("log", "")
+            if source and not is_named and path.with_name(source) in files:
+                raise ValueError(f"is {source} graded again; name it to see both")
             runs.append(LoggedRun(str(about["policy"]), about, trajectories, path))
         except (OSError, ValueError, RecursionError) as e:
             why = str(e).removeprefix(path.name).lstrip(" ,:").rstrip(".") or type(e).__name__
