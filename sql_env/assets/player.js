@@ -86,7 +86,7 @@
     [find("#rx-previous").href, find("#rx-following").href] = [near(-1), near(1)];
   }
 
-  // A person who plays: Ctrl+Enter sends a box, up and down bring back what was sent, Alt+Z takes a step back
+  // A person who plays: Ctrl+Enter or Cmd+Enter sends a box, up and down bring back what was sent, Alt+Z takes a step back
   function setText(box, text) {
     box.value = text;
     ["input", "change"].forEach((name) => box.dispatchEvent(new Event(name, { bubbles: true })));
@@ -121,7 +121,8 @@
     const places = { ArrowLeft: "back", ArrowRight: "next", Home: "0", End: "9999" };
     const where = (list && { ArrowUp: "back", ArrowDown: "next" }[key]) || places[key];
     let taken = board && inBoard(event, board);
-    if (key === "Enter" && event.ctrlKey && target.closest?.("#se-sql")) taken = find("#se-run").click() || true;
+    const isSend = key === "Enter" && (event.ctrlKey || event.metaKey); // Cmd on a Mac
+    if (isSend && target.closest?.("#se-sql")) taken = find("#se-run").click() || true;
     if (!taken && player && !target.closest("textarea, select, [type=search], .sx-scroll")) {
       taken = (list || isPage()) && (where || (key === " " && target.tagName !== "BUTTON"));
       if (taken) go(player, where || "play");

@@ -265,7 +265,7 @@ def build_page(visits: Visits, splits: list[str]):
         with gr.Row(elem_classes="se-page"):
             with gr.Column(scale=3):
                 question = gr.HTML(_WELCOME)
-                title = "QUERY: one SELECT statement; Ctrl+Enter runs it"
+                title = "QUERY: one SELECT statement; Ctrl+Enter or Cmd+Enter runs it"
                 look: dict[str, Any] = dict(
                     lines=3, max_lines=12, show_line_numbers=False, wrap_lines=True
                 )

@@ -121,7 +121,10 @@ def _known_step(episode: Episode, verb: str, argument: str) -> int:
 
 # %% ../../nbs/view/03_explorer.ipynb #cf64a8d7
 _MAX_TABLE_BUTTONS = 24  # tables; the name of one of more is typed
-_KEYS = "Ctrl+Enter sends a box · ↑ ↓ bring back what was sent · Alt+Z takes a step back · ← → in the list of steps"
+_KEYS = (
+    "Ctrl+Enter or Cmd+Enter sends a box · ↑ ↓ bring back what was sent · "
+    "Alt+Z takes a step back · ← → in the list of steps"
+)
 
 # %% ../../nbs/view/03_explorer.ipynb #f58a2e54
 class HumanPlayer:
