@@ -23,7 +23,7 @@
       for (const row of episode.querySelectorAll("[data-row]")) {
         row.classList.toggle("sx-now", Number(row.dataset.row) === at);
         row.classList.toggle("sx-later", Number(row.dataset.row) > at);
-        row.toggleAttribute("aria-current", Number(row.dataset.row) === at);
+        row.setAttribute("aria-current", Number(row.dataset.row) === at ? "step" : "false");
       }
     }
   }
