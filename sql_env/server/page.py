@@ -241,7 +241,9 @@ def build_page(visits: Visits, splits: list[str]):
     rows = []
 
     def button(name: str, text: str, **look: Any) -> Any:
-        return gr.Button(text, elem_id=f"se-{name}", **dict(interactive=False, min_width=90) | look)
+        return gr.Button(
+            text, elem_id=f"se-{name}", **dict(size="md", interactive=False, min_width=90) | look
+        )
 
     with gr.Blocks() as page:
         gr.HTML(stylesheet("episode.css", "server.css"), padding=False)
@@ -260,7 +262,7 @@ def build_page(visits: Visits, splits: list[str]):
         with gr.Row(elem_classes="se-page"):
             with gr.Column(scale=3):
                 question = gr.HTML(_WELCOME)
-                title = "QUERY: a SELECT; Ctrl+Enter or Cmd+Enter runs it"
+                title = "QUERY: a SELECT; Ctrl or Cmd+Enter runs it"
                 boxes["QUERY"] = gr.Code(
                     label=title,
                     language="sql-sqlite",
@@ -276,7 +278,7 @@ def build_page(visits: Visits, splits: list[str]):
                 boxes["ANSWER"] = gr.Textbox(label=title, elem_id="se-answer")
                 with gr.Row():
                     sends["ANSWER"] = button("submit", "Submit answer")
-                    last = button("last", "Answer with the last result")
+                    last = button("last", "Answer with last result")
             with gr.Column(scale=2, min_width=320):
                 tables = gr.Radio([], label="Tables", elem_id="se-tables")
                 with gr.Row():
