@@ -242,7 +242,7 @@ def build_page(visits: Visits, splits: list[str]):
 
     def button(name: str, text: str, **look: Any) -> Any:
         return gr.Button(
-            text, elem_id=f"se-{name}", **dict(size="md", interactive=False, min_width=90) | look
+            text, elem_id=f"se-{name}", size="md", **dict(interactive=False, min_width=90) | look
         )
 
     with gr.Blocks() as page:
