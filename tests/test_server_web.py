@@ -140,7 +140,7 @@ def test_hostile_names_and_values_stay_text(browser, tmp_path):
         new_question(page, 1)
         click(page, "describe", ".sx-steps > li:nth-child(1)")
         click(page, "sample", ".sx-steps > li:nth-child(2)")
-        run_sql(page, f"SELECT {quoted} AS {quoted}, '{evil}' FROM {quoted}", "text=7 rows")
+        run_sql(page, f"SELECT {quoted} AS {quoted}, '{evil}' FROM {quoted}", ".sx-steps > li:nth-child(3)")
         run_sql(page, f"SELECT {quoted} FROM no_{evil}", ".sx-error")
         submit(page, evil, ".sx-wrong")
         assert escape_markup(evil) in page.locator(".sx h2").inner_text()

@@ -8,12 +8,13 @@ Docs: https://hjerpe.github.io/sql_env/server/page.html.md"""
 __all__ = ['Visits', 'build_page']
 
 # %% ../../nbs/server/05_page.ipynb #9d5dc623
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from random import SystemRandom
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any
 
 from ..grading.answers import Verdict
@@ -96,8 +97,8 @@ def _request_text(verb: str) -> str:
 class _Visit:
     "One visitor's environment and last observation; events are handled one at a time."
 
-    def __init__(self, env: SQLEnvironment):
-        self.env = env
+    def __init__(self, env: SQLEnvironment, address: str = "", last: float = 0.0):
+        self.env, self.address, self.last = env, address, last  # when it was used last
         self.obs: SQLObservation | None = None
         self.request = ""  # what is missing, in words
         self._lock = Lock()
@@ -106,13 +107,14 @@ class _Visit:
         self, split: str = "any", difficulty: str = "any", seed: str = "", question_id: str = ""
     ) -> None:
         "Start a question; what does not exist is shown on the page like any other error."
-        wanted = dict(split=split, difficulty=difficulty)
-        options = {name: value for name, value in wanted.items() if value and value != "any"}
+        kinds = [("split", split), ("difficulty", difficulty)]
+        options = {name: value for name, value in kinds if value and value != "any"}
         if name := (question_id or "").strip():
             options = dict(question_id=name)
         digits = (seed or "").strip()
-        is_seed = digits.isdigit() and len(digits) < 19
-        number = int(digits) if is_seed else SystemRandom().randrange(10**6)
+        number = (
+            int(digits) if re.fullmatch("[0-9]{1,18}", digits) else SystemRandom().randrange(10**6)
+        )
         with self._lock:
             self.request = ""
             try:
@@ -146,8 +148,8 @@ class Visits:
         clock: Callable[[], float] = time.monotonic,
     ):
         self.make, self.seats, self.idle, self.clock = make, seats, idle, clock
-        self._visits: dict[str, tuple[_Visit, str, float]] = {}  # visit, address, last used
-        self._lock = Lock()
+        self._visits: dict[str, _Visit] = {}
+        self._lock = RLock()  # `seats.take` may call `end_idle`
         seats.reclaimers.append(self.end_idle)
 
     def __len__(self):
@@ -155,42 +157,33 @@ class Visits:
 
     def begin(self, key: str, address: str) -> _Visit | str:
         "The visit of a tab, a new one if it has none; why not, if there is no seat."
-        if (visit := self.find(key)) is not None:
+        with self._lock:  # two clicks at the same time are one visit
+            if (visit := self.find(key)) is None:
+                if why := self.seats.take(address):
+                    return why
+                visit = self._visits[key] = _Visit(self.make(), address, self.clock())
             return visit
-        if why := self.seats.take(address):
-            return why
-        with self._lock:
-            is_new = key not in self._visits
-            if is_new:
-                self._visits[key] = _Visit(self.make()), address, self.clock()
-            visit = self._visits[key][0]
-        if not is_new:  # two clicks at the same time
-            self.seats.give_back(address)
-        return visit
 
     def find(self, key: str) -> _Visit | None:
         "The visit of a tab, None if it has none any more."
         with self._lock:
-            if key not in self._visits:
-                return None
-            visit, address, _ = self._visits[key]
-            self._visits[key] = visit, address, self.clock()
+            if visit := self._visits.get(key):
+                visit.last = self.clock()
             return visit
 
     def end(self, key: str) -> None:
         "Forget the visit of a tab and give its seat back."
         with self._lock:
-            found = self._visits.pop(key, None)
-        if found:
-            visit, address, _ = found
+            visit = self._visits.pop(key, None)
+        if visit:
             visit.close()
-            self.seats.give_back(address)
+            self.seats.give_back(visit.address)
 
     def end_idle(self) -> None:
         "Forget the visits in which nothing was done for `idle` seconds."
         oldest = self.clock() - self.idle
-        for key, (_, _, last) in list(self._visits.items()):
-            if self.idle and last < oldest:
+        for key, visit in list(self._visits.items()):
+            if self.idle and visit.last < oldest:
                 self.end(key)
 
 # %% ../../nbs/server/05_page.ipynb #247cc4a0
@@ -241,79 +234,85 @@ def build_page(visits: Visits, splits: list[str]):
     def leave(request: gr.Request) -> None:
         visits.end(request.session_hash or "")
 
-    button = partial(gr.Button, size="md")
     choice = partial(gr.Dropdown, value="any", min_width=110)
     typed = partial(gr.Textbox, placeholder="by chance", min_width=110)
-    actions = visits.make().episode_env.actions
     sends: dict[str, Any] = {}  # a button for each action
     boxes: dict[str, Any] = {}  # what its argument is written into
     rows = []
+
+    def button(name: str, text: str, **look: Any) -> Any:
+        return gr.Button(
+            text, elem_id=f"se-{name}", size="md", **dict(interactive=False, min_width=90) | look
+        )
+
     with gr.Blocks() as page:
         gr.HTML(stylesheet("episode.css", "server.css"), padding=False)
         with gr.Row(elem_classes="se-bar"):
             start = button(
-                "New question", variant="primary", elem_id="se-new", scale=0, min_width=170
+                "new", "New question", variant="primary", scale=0, min_width=170, interactive=True
             )
-            kinds = (
+            kinds = [
                 choice(["any", *splits], label="Split"),
                 choice(["any", "easy", "medium", "hard"], label="Difficulty"),
-            )
-            names = (
+            ]
+            names = [
                 typed(label="Seed", elem_id="se-seed"),
                 typed(label="Question id", elem_id="se-id"),
-            )
+            ]
         with gr.Row(elem_classes="se-page"):
             with gr.Column(scale=3):
                 question = gr.HTML(_WELCOME)
-                title = "QUERY: one SELECT statement; Ctrl+Enter or Cmd+Enter runs it"
-                look: dict[str, Any] = dict(
-                    lines=3, max_lines=12, show_line_numbers=False, wrap_lines=True
-                )
+                title = "QUERY: a SELECT; Ctrl or Cmd+Enter runs it"
                 boxes["QUERY"] = gr.Code(
-                    label=title, language="sql-sqlite", buttons=[], elem_id="se-sql", **look
+                    label=title,
+                    language="sql-sqlite",
+                    elem_id="se-sql",
+                    buttons=[],
+                    lines=3,
+                    max_lines=12,
+                    show_line_numbers=False,
+                    wrap_lines=True,
                 )
-                sends["QUERY"] = button("Run query", elem_id="se-run", interactive=False)
+                sends["QUERY"] = button("run", "Run query")
                 title = "ANSWER: a value, a list, or rows as a | b"
                 boxes["ANSWER"] = gr.Textbox(label=title, elem_id="se-answer")
                 with gr.Row():
-                    sends["ANSWER"] = button(
-                        "Submit answer", elem_id="se-submit", interactive=False
-                    )
-                    last = button(
-                        "Answer with the last result", elem_id="se-last", interactive=False
-                    )
+                    sends["ANSWER"] = button("submit", "Submit answer")
+                    last = button("last", "Answer with last result")
             with gr.Column(scale=2, min_width=320):
                 tables = gr.Radio([], label="Tables", elem_id="se-tables")
                 with gr.Row():
-                    for verb, text in (("DESCRIBE", "Describe"), ("SAMPLE", "Sample 5 rows")):
-                        sends[verb] = button(text, elem_id=f"se-{verb.lower()}", interactive=False)
-                for verb in actions[4:]:
-                    act, name = find_act(verb), f"se-{verb.lower()}"
+                    sends["DESCRIBE"] = button("describe", "Describe")
+                    sends["SAMPLE"] = button("sample", "Sample 5 rows")
+                for act in map(find_act, visits.make().episode_env.actions[4:]):
+                    verb, name = act.verb, act.verb.lower()
                     with gr.Row(visible=False, elem_classes="se-extra") as row:
                         boxes[verb] = gr.Textbox(
-                            label=f"{verb}: {act.hint}", elem_id=name, scale=3, min_width=160
+                            label=f"{verb}: {act.hint}",
+                            elem_id=f"se-{name}",
+                            scale=3,
+                            min_width=160,
                         )
-                        sends[verb] = button(
-                            act.button, elem_id=f"{name}-send", interactive=False, min_width=90
-                        )
+                        sends[verb] = button(f"{name}-send", act.button)
                     rows.append(row)
         episode = gr.HTML(elem_id="se-episode")
         written = [*boxes.values()]
         outputs = [question, episode, tables, last, *sends.values(), *rows]
-        event: dict[str, Any] = dict(
+        on = partial(
+            gr.on,
             api_visibility="private",
             concurrency_limit=16,
             show_progress="hidden",
             trigger_mode="always_last",
         )
         begun = [start.click, *(box.submit for box in names)]
-        gr.on(begun, begin, [*kinds, *names], [*outputs, *written], **event)
-        last.click(take("ANSWER"), [gr.State("@last"), tables], outputs, **event)
+        on(begun, begin, [*kinds, *names], [*outputs, *written])
+        on([last.click], take("ANSWER"), [gr.State("@last"), tables], outputs)
         for verb, send in sends.items():
             sent = [send.click]
             if verb in boxes and verb != "QUERY":
                 sent.append(boxes[verb].submit)
-            gr.on(sent, take(verb), [boxes.get(verb, tables), tables], outputs, **event)
+            on(sent, take(verb), [boxes.get(verb, tables), tables], outputs)
         page.load(None, js=f"() => {{ {read_asset('player.js')} }}")
         page.unload(leave)
         page.queue(max_size=2 * visits.seats.capacity)
