@@ -392,7 +392,9 @@ def _rescore_command(
     _print_text(out)
 
 # %% ../../nbs/cli/02_play.ipynb #5541d377
-def _write_page(runs: list, skipped: list[str], questions: Any, out: Path, title: str, as_json: bool) -> None:
+def _write_page(
+    runs: list, skipped: list[str], questions: Any, out: Path, title: str, as_json: bool
+) -> None:
     "Write the page of runs, and print what they are."
     from sql_env.evaluation.rows import count_failures, failures_text
     from sql_env.view.page import write_run_page
