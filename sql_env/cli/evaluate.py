@@ -19,7 +19,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -148,31 +148,6 @@ def _write_reports(
     plot_success_rates(results, floor, figure.subplots())
     figure.savefig(out / "results.png", dpi=150)
 
-# %% ../../nbs/cli/03_evaluate.ipynb #02d7f115
-_EXECUTORS = dict(processes="of this machine", dask="a Dask cluster")
-
-# %% ../../nbs/cli/03_evaluate.ipynb #331962cc
-@contextmanager
-def _open_executor(name: str, n_workers: int, address: str | None) -> Iterator[Any]:
-    "An executor by name, None for a single process; raises `ValueError` for an unknown or a missing one."
-    from concurrent.futures import ProcessPoolExecutor
-
-    if name not in _EXECUTORS:
-        raise ValueError(f"There is no executor {name!r}; there are {', '.join(_EXECUTORS)}.")
-    if name == "processes":
-        with ProcessPoolExecutor(n_workers) as pool:
-            yield pool if n_workers > 1 else None
-        return
-    try:
-        from dask.distributed import Client
-    except ImportError:
-        raise ValueError(
-            '--executor dask needs packages that are missing: pip install "sql_env[cluster]"'
-        ) from None
-    local = {} if address else dict(n_workers=n_workers, threads_per_worker=1)
-    with Client(address, **local) as client:
-        yield client.get_executor()
-
 # %% ../../nbs/cli/03_evaluate.ipynb #8ee78a7e
 _more = partial(typer.Option, rich_help_panel="More options")
 
@@ -220,17 +195,6 @@ class _EvaluationOptions:
             help="Times that each episode is played; from 2 on with pass@k and pass^k.",
         ),
     ] = 1
-    executor: Annotated[
-        str,
-        _more(
-            autocompletion=_completes([*_EXECUTORS]),
-            help=f"Where the workers are: {', '.join(_EXECUTORS)}.",
-        ),
-    ] = "processes"
-    address: Annotated[
-        str | None,
-        _more(help="Dask scheduler; one with --workers processes on this machine if not given."),
-    ] = None
     no_log: Annotated[bool, _more("--no-log", help="Keep no log of a language model.")] = False
     max_tokens_total: Annotated[
         int | None, _more(min=1, help="Stop when the run used this many tokens, in and out.")
@@ -261,7 +225,7 @@ class _EvaluationOptions:
         policy: Any,
         batch: int | None,
         progress: bool,
-        executor: Any = None,  # as `_open_executor` opens it
+        executor: Any = None,  # None for this process
     ) -> "EvaluationResult":
         "Evaluate a policy: in one batch if it is a local model, in threads if on a server, else in an executor."
         from concurrent.futures import ThreadPoolExecutor
@@ -422,6 +386,8 @@ def _play(
     with_floor: bool,
 ) -> _Played:
     "Play policies, and measure the floor on the questions that they played; a run that stops ends it."
+    from concurrent.futures import ProcessPoolExecutor
+
     import mpmath  # noqa: F401  what the table needs, so that Ctrl-C has it at once
     import pandas  # noqa: F401
 
@@ -429,9 +395,7 @@ def _play(
 
     played = _Played()
     try:
-        with _open_executor(
-            evaluation.executor, evaluation.workers, evaluation.address
-        ) as executor:
+        with ProcessPoolExecutor(k) if (k := evaluation.workers) > 1 else nullcontext() as executor:
             for player in players:
                 log = evaluation.log_path(env, player)
                 try:
