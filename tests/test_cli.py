@@ -299,20 +299,6 @@ def test_limits_and_schema_levels_are_options_and_numbers_are_the_same_for_a_see
     assert "floor" not in sql_env("evaluate -n 3 --no-floor").out
 
 
-def test_a_cluster_that_is_not_installed_is_said(sql_env, monkeypatch):
-    monkeypatch.setitem(sys.modules, "dask.distributed", None)
-    assert 'pip install "sql_env[cluster]"' in helpful(sql_env("evaluate -n 4 --no-floor --executor dask"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["dask"])
-def test_evaluate_on_a_cluster_of_this_machine(sql_env, name):
-    pytest.importorskip("ray" if name == "ray" else "dask.distributed")
-    args = ["evaluate -n 40 --no-floor --policy random --json"]
-    run = shell(*args, "--workers 2 --executor", name, timeout=400)
-    assert strict(run.out) == strict(sql_env(*args).out)
-
-
 def test_evaluate_says_when_episodes_crash(sql_env, monkeypatch):
     class Broken:
         name = "broken"

@@ -12,11 +12,9 @@ __all__ = ['app', 'Seed', 'Workers', 'AsJson', 'POLICY_NAMES', 'Console', 'main'
 import functools
 import inspect
 import json
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import copy
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,7 +28,7 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
-from typer.models import OptionInfo, ParameterInfo
+from typer.models import OptionInfo
 
 from .. import __version__, database, policies, sources
 from ..paths import SourceError, terminal_text
@@ -208,7 +206,7 @@ class SourceOptions:
 
     source: Annotated[
         str | None,
-        _of_questions(
+        typer.Option(
             autocompletion=_completes([*sources.SOURCE_NAMES]),
             help=f"Where questions come from: {', '.join(sources.SOURCE_NAMES)}. If not given, bundled, or "
             "folder with --path.",
@@ -219,7 +217,7 @@ class SourceOptions:
         _of_questions(help="Folder or zip of the source; owner/name of a data set for hf."),
     ] = None
     split: Annotated[
-        str | None, _of_questions(help="One split, such as train, validation, test, dev.")
+        str | None, typer.Option(help="One split, such as train, validation, test, dev.")
     ] = None
     level: Annotated[
         int | None, _of_questions(min=1, max=5, help="Level of generated worlds; 1 if not given.")
@@ -362,7 +360,7 @@ class ModelOptions:
 
     model: Annotated[
         list[str] | None,
-        _of_model(
+        typer.Option(
             help="Name of a model on a server, a .gguf file, or the folder of a model as `sql_env train` "
             "writes it into STAGE/model; anthropic/NAME and google/NAME are asked at their own "
             "addresses. May be given more than once: each plays."
@@ -370,7 +368,7 @@ class ModelOptions:
     ] = None
     base_url: Annotated[
         str | None,
-        _of_model(
+        typer.Option(
             help="Server of the model, such as http://localhost:8000/v1; the provider's own if not given."
         ),
     ] = None
@@ -578,91 +576,3 @@ def _print_left_out(console: Console, questions: "QuestionSet") -> None:
         console.print(
             f"Left out: {n} more for {len(others)} such reasons; `left_out` of the set has them"
         )
-
-# %% ../../nbs/cli/01_app.ipynb #c2b52022
-def _bound(text: str) -> float | None:
-    "A number; None for an empty text."
-    return None if not text else float(text) if "." in text else int(text)
-
-# %% ../../nbs/cli/01_app.ipynb #6fbe8e8b
-def _read_options(
-    table: str,  # a line each, as `n -n 1..  Number of episodes.`; panels in brackets, arguments as `<log>`
-) -> dict[str, ParameterInfo]:
-    "The options of a table by the names of their parameters; a line that begins with a blank continues the one above."
-    panel, found = None, dict[str, ParameterInfo]()
-    for line in re.sub(r"\n +", " ", inspect.cleandoc(table)).splitlines():
-        if line.startswith("["):
-            panel = line.strip("[]")
-            continue
-        spec, _, about = line.partition("  ")
-        name, *words = spec.split()
-        shown: Fields = dict(help=about.strip(), rich_help_panel=panel)
-        for word in words:
-            low, is_range, high = word.partition("..")
-            if is_range:
-                shown |= dict(min=_bound(low), max=_bound(high))
-            elif "|" in word:
-                choices = word.split("|")
-                shown["help"] = shown["help"].replace("%s", ", ".join(choices))
-                shown["autocompletion"] = _completes(choices)
-        flags = [word for word in words if word.startswith("-")]
-        is_option = not name.startswith("<")
-        made = typer.Option(*flags, **shown) if is_option else typer.Argument(**shown)
-        found[name.strip("<>")] = made
-    return found
-
-# %% ../../nbs/cli/01_app.ipynb #dd6f47ba
-_SHARED = _read_options("""
-seed            The same seed gives the same episodes.
-workers 1..     Number of processes.
-as_json --json  Print JSON for machines.
-""")
-
-# %% ../../nbs/cli/01_app.ipynb #1d3c223f
-def _takes_options(
-    table: str = "",  # of the command's own options, see `_read_options`
-    first: str = "",  # names of options that stand first in the help, in one panel
-) -> Callable:
-    "A decorator: the parameters of a command become options, those that are dataclasses one for each field."
-    shown = first.split()
-
-    def listed(parameter: inspect.Parameter, info: ParameterInfo) -> inspect.Parameter:
-        if shown and isinstance(info, OptionInfo):
-            info = copy(info)
-            other = info.rich_help_panel or "More options"
-            info.rich_help_panel = None if parameter.name in shown else other
-        kind: Any = Annotated[parameter.annotation, info]  # type: ignore[name-defined]
-        return parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY)
-
-    def decorate(command: Callable) -> Callable:
-        groups: Fields = {}
-        parameters: dict[str, inspect.Parameter] = {}
-        known = _SHARED | _read_options(table)
-        for name, given in inspect.signature(command).parameters.items():
-            group: Any = given.annotation
-            if is_dataclass(group):
-                groups[name] = group
-                lines = _read_options(getattr(group, "table", ""))
-                for f in fields(group):
-                    kind, info = f.type, lines.get(f.name)
-                    if info is None:
-                        kind, info = f.type.__origin__, f.type.__metadata__[0]  # type: ignore[union-attr]
-                    option = given.replace(name=f.name, annotation=kind, default=f.default)
-                    parameters[f.name] = listed(option, info)
-            elif group is typer.Context:
-                parameters[name] = given.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            else:
-                parameters[name] = listed(given, known[name])
-        order = [*shown, *(name for name in parameters if name not in shown)]
-
-        def run(**given: Any) -> Any:
-            for name, group in groups.items():
-                given[name] = group(**{f.name: given.pop(f.name, f.default) for f in fields(group)})
-            return command(**given)
-
-        functools.update_wrapper(run, command)
-        run.__signature__ = inspect.Signature([parameters[name] for name in order])  # type: ignore[attr-defined]
-        run.__annotations__ = {name: p.annotation for name, p in parameters.items()}
-        return run
-
-    return decorate

@@ -19,26 +19,29 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from sql_env.cli.app import (
     POLICY_NAMES,
+    AsJson,
     Console,
     ModelOptions,
     PlayOptions,
     SourceOptions,
+    _completes,
     _make_table,
     _play_settings,
     _print_json,
     _print_left_out,
     _print_text,
-    _takes_options,
+    _with_groups,
     app,
     make_policy,
 )
@@ -145,64 +148,57 @@ def _write_reports(
     plot_success_rates(results, floor, figure.subplots())
     figure.savefig(out / "results.png", dpi=150)
 
-# %% ../../nbs/cli/03_evaluate.ipynb #02d7f115
-_EXECUTORS = dict(processes="of this machine", dask="a Dask cluster")
-
-# %% ../../nbs/cli/03_evaluate.ipynb #331962cc
-@contextmanager
-def _open_executor(name: str, n_workers: int, address: str | None) -> Iterator[Any]:
-    "An executor by name, None for a single process; raises `ValueError` for an unknown or a missing one."
-    from concurrent.futures import ProcessPoolExecutor
-
-    if name not in _EXECUTORS:
-        raise ValueError(f"There is no executor {name!r}; there are {', '.join(_EXECUTORS)}.")
-    if name == "processes":
-        with ProcessPoolExecutor(n_workers) as pool:
-            yield pool if n_workers > 1 else None
-        return
-    try:
-        from dask.distributed import Client
-    except ImportError:
-        raise ValueError(
-            '--executor dask needs packages that are missing: pip install "sql_env[cluster]"'
-        ) from None
-    local = {} if address else dict(n_workers=n_workers, threads_per_worker=1)
-    with Client(address, **local) as client:
-        yield client.get_executor()
-
 # %% ../../nbs/cli/03_evaluate.ipynb #8ee78a7e
+_more = partial(typer.Option, rich_help_panel="More options")
+
+# %% ../../nbs/cli/03_evaluate.ipynb #4b2387af
 @dataclass(frozen=True)
 class _EvaluationOptions:
     "How much is played, on how many workers, and where the log goes."
 
-    table: ClassVar[str] = f"""
-n -n 1..          Number of episodes; every question once if not given.
-seed              The same seed gives the same episodes.
-robust            Judge right answers on variants of the database too (--verify robust always does).
-epochs 1..        Times that each episode is played; from 2 on with pass@k and pass^k.
-[Many processes and machines]
-workers 1..       Number of processes; for a model on a server, the number of episodes at the same time.
-executor {"|".join(_EXECUTORS)}  Where the workers are: %s.
-address           Dask scheduler; one with --workers processes on this machine if not given.
-[Logs, and when to stop]
-log               Folder for logs, or a .jsonl file for that of one policy; the same command goes on from there and
-                  plays crashed episodes again. For a language model a folder in runs/ if not given.
-no_log --no-log   Keep no log of a language model.
-max_cost 0..      Dollars that the run may cost, by --price or the list prices of known models.
-max_tokens_total 1..  Stop when the run used this many tokens, in and out.
-"""
-
-    n: int | None = None
-    seed: int = 0
-    robust: bool = True
-    workers: int = 1
-    executor: str = "processes"
-    address: str | None = None
-    epochs: int = 1
-    log: Path | None = None
-    no_log: bool = False
-    max_cost: float | None = None
-    max_tokens_total: int | None = None
+    n: Annotated[
+        int | None,
+        typer.Option("-n", min=1, help="Number of episodes; every question once if not given."),
+    ] = None
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Number of processes; for a model on a server, the number of episodes at the same time.",
+        ),
+    ] = 1
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Dollars that the run may cost, by --price or the list prices of known models.",
+        ),
+    ] = None
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for logs, or a .jsonl file for that of one policy; the same command goes on from "
+            "there and plays crashed episodes again. For a language model a folder in runs/ if not given."
+        ),
+    ] = None
+    seed: Annotated[int, _more(help="The same seed gives the same episodes.")] = 0
+    robust: Annotated[
+        bool,
+        _more(
+            help="Judge right answers on variants of the database too (--verify robust always does)."
+        ),
+    ] = True
+    epochs: Annotated[
+        int,
+        _more(
+            min=1,
+            help="Times that each episode is played; from 2 on with pass@k and pass^k.",
+        ),
+    ] = 1
+    no_log: Annotated[bool, _more("--no-log", help="Keep no log of a language model.")] = False
+    max_tokens_total: Annotated[
+        int | None, _more(min=1, help="Stop when the run used this many tokens, in and out.")
+    ] = None
 
     def log_path(self, env: "EpisodeEnv", policy: Any) -> Path | None:
         "Where the log goes, the same for the same command; None if none is kept."
@@ -229,7 +225,7 @@ max_tokens_total 1..  Stop when the run used this many tokens, in and out.
         policy: Any,
         batch: int | None,
         progress: bool,
-        executor: Any = None,  # as `_open_executor` opens it
+        executor: Any = None,  # None for this process
     ) -> "EvaluationResult":
         "Evaluate a policy: in one batch if it is a local model, in threads if on a server, else in an executor."
         from concurrent.futures import ThreadPoolExecutor
@@ -390,6 +386,8 @@ def _play(
     with_floor: bool,
 ) -> _Played:
     "Play policies, and measure the floor on the questions that they played; a run that stops ends it."
+    from concurrent.futures import ProcessPoolExecutor
+
     import mpmath  # noqa: F401  what the table needs, so that Ctrl-C has it at once
     import pandas  # noqa: F401
 
@@ -397,9 +395,7 @@ def _play(
 
     played = _Played()
     try:
-        with _open_executor(
-            evaluation.executor, evaluation.workers, evaluation.address
-        ) as executor:
+        with ProcessPoolExecutor(k) if (k := evaluation.workers) > 1 else nullcontext() as executor:
             for player in players:
                 log = evaluation.log_path(env, player)
                 try:
@@ -459,7 +455,7 @@ def _evaluate(
     questions: SourceOptions,
     evaluation: _EvaluationOptions,
     chat: ModelOptions,
-    play: PlayOptions,  # type: ignore[valid-type]
+    play: PlayOptions,
     policy: list[str] | None,
     floor: bool,
     out: Path | None,
@@ -521,26 +517,34 @@ def _evaluate(
 
 # %% ../../nbs/cli/03_evaluate.ipynb #6aad9fcf
 @app.command("evaluate", rich_help_panel="Play and evaluate")
-@_takes_options(
-    f"""
-policy  Policy that plays: {POLICY_NAMES} (the first three if nothing is given), one of an installed package, the folder
-        of a trained one, or chat, the --model (that if one is given); may be given more than once.
-floor   Measure what reward-hacking baselines earn on the same questions.
-out     Folder for the results as a Markdown table and a picture.
-suite   Play all parts of a suite, such as v1: fixed questions, known by their hashes.
-""",
-    first="source split n policy model base_url workers max_cost log out",
-)
+@_with_groups
 def _evaluate_command(
     questions: SourceOptions,
     evaluation: _EvaluationOptions,
     chat: ModelOptions,
-    play: PlayOptions,  # type: ignore[valid-type]
-    policy: list[str] | None = None,
-    floor: bool = True,
-    out: Path | None = None,
-    suite: str | None = None,
-    as_json: bool = False,
+    play: PlayOptions,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Policy that plays: {POLICY_NAMES} (the first three if nothing is given), one of an "
+            "installed package, the folder of a trained one, or chat, the --model (that if one is given); "
+            "may be given more than once."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the results as a Markdown table and a picture."),
+    ] = None,
+    floor: Annotated[
+        bool, _more(help="Measure what reward-hacking baselines earn on the same questions.")
+    ] = True,
+    suite: Annotated[
+        str | None,
+        _more(
+            help="Play all parts of a suite, such as v1: fixed questions, known by their hashes."
+        ),
+    ] = None,
+    as_json: Annotated[bool, _more("--json", help="Print JSON for machines.")] = False,
 ):
     """Play policies on a set of questions and print success rates with intervals.
 
@@ -569,7 +573,7 @@ def _evaluate_command(
                 replace(questions, **part["source"]),
                 replace(evaluation, n=part["n"], log=evaluation.log and evaluation.log / name),
                 chat,
-                replace(play, **part["play"]),  # type: ignore[type-var]
+                replace(play, **part["play"]),
                 policy,
                 floor,
                 out and out / name,
@@ -612,11 +616,19 @@ _RATES = ("correct", "grounded", "robust")
 
 # %% ../../nbs/cli/03_evaluate.ipynb #8d928e29
 @app.command("compare", rich_help_panel="Play and evaluate")
-@_takes_options(f"""
-<files>  Logs (.jsonl) and folders of them, in any mixture.
-by {"|".join(_RATES)}  Rate to compare: %s.
-""")
-def _compare_command(files: list[Path], by: str = "correct", as_json: bool = False):
+@_with_groups
+def _compare_command(
+    files: Annotated[
+        list[Path], typer.Argument(help="Logs (.jsonl) and folders of them, in any mixture.")
+    ],
+    by: Annotated[
+        str,
+        typer.Option(
+            autocompletion=_completes([*_RATES]), help=f"Rate to compare: {', '.join(_RATES)}."
+        ),
+    ] = "correct",
+    as_json: AsJson = False,
+):
     """Compare two runs or more on the questions that they share, pair by pair.
 
     p is that of a paired t-test by database, or by gold query within one database.

@@ -130,21 +130,6 @@ _NEXT_STEP = """Write questions into {folder}/questions.jsonl, a line each:
 Then check them: sql_env audit --source folder --path {folder}"""
 
 # %% ../../nbs/cli/04_train.ipynb #24fdc793
-def _confirm_keys(
-    sentences: list[str],  # what was found
-    wanted: bool | None,  # by an option
-    as_json: bool,
-) -> bool:
-    "Show keys that were inferred and ask whether to declare them; without a terminal only an option does."
-    if not as_json:
-        _print_text("\n  ".join(["Values and names suggest these keys:", *sentences]))
-    if wanted is not None or as_json or not sys.stdin.isatty():
-        if wanted is None and not as_json:
-            _print_text("They are not declared; --keys declares them.")
-        return bool(wanted)
-    return typer.confirm("Declare them?", default=True)
-
-# %% ../../nbs/cli/04_train.ipynb #ba96dd8d
 @_data_app.command("import")
 def _import_command(
     files: Annotated[list[Path], typer.Argument(help="CSV, TSV, Excel and Parquet files.")],
@@ -153,11 +138,9 @@ def _import_command(
         str | None, typer.Option(help="Name of the database; that of the folder if not given.")
     ] = None,
     keys: Annotated[
-        bool | None,
-        typer.Option(
-            help="Declare keys and references that values and names suggest; asks if not given."
-        ),
-    ] = None,
+        bool,
+        typer.Option("--keys", help="Declare keys and references that values and names suggest."),
+    ] = False,
     as_json: AsJson = False,
 ):
     """Make a SQLite database of the tables of other files.
@@ -172,7 +155,7 @@ def _import_command(
 
     def confirm(sentences: list[str]) -> bool:
         proposed.extend(sentences)
-        return _confirm_keys(sentences, keys, as_json)
+        return keys
 
     path = import_files(files, out, name, confirm, notes.append)
     database = Database(path)
@@ -181,6 +164,9 @@ def _import_command(
         made = dict(database=str(path), rows=counts, keys=proposed if keys else [])
         _print_json(made | dict(proposed_keys=proposed, notes=notes))
         return
+    if proposed:
+        done = "are declared" if keys else "are not declared; --keys declares them"
+        _print_text("\n  ".join([f"Values and names suggest these keys, which {done}:", *proposed]))
     for note in notes:
         _print_text(f"Note: {note}")
     shown = ", ".join(f"{table} ({n} rows)" for table, n in counts.items())
