@@ -132,10 +132,6 @@ def test_a_server_and_its_client(questions, talk, reveal):
 def test_inspect_has_a_verdict_for_each_question(questions, talk):
     inspect_ai = pytest.importorskip("sql_env.integrations.inspect_ai", reason="no inspect_ai")
     assert len(json.loads(inspect_ai._question_sample(talk).target)) == 4
-    session = begun(questions, talk)
-    for move in moves(talk):
-        call(session, *move)
-    assert inspect_ai._session_outcome(session)["turns_correct"] == (True,) * 4
     plain = inspect_ai._question_sample(talk.conversation[0])
     assert json.loads(plain.target) == [list(row) for row in talk.gold_answer]
 
