@@ -13,7 +13,7 @@ from sql_env.client import RemoteEpisode
 from sql_env.evaluation import evaluate, read_log
 from sql_env.evaluation.results import summary
 from sql_env.evaluation.rows import episode_result
-from sql_env.integrations.trl import SQLEnvTRL, rollout_metrics
+from sql_env.integrations.trl import SQLEnvTRL
 from sql_env.models import SQLAction
 from sql_env.play import Action, EpisodeEnv, RewardConfig, Session
 from sql_env.play.acts import ACTS
@@ -105,9 +105,6 @@ def test_trl_pays_what_the_episode_pays(questions, talk):
     for kind, argument in moves(talk):
         getattr(env, kind.lower())(argument)
     assert env.correct and 0.9 < env.get_reward() <= 1
-    counts = rollout_metrics([env, SQLEnvTRL(questions)])
-    assert (counts["answered"], counts["question_match"]) == (0.5, 1)
-    assert "question_match" not in rollout_metrics([SQLEnvTRL(questions)])
 
 
 @pytest.mark.parametrize("reveal", ["verdict", "none"])
@@ -132,10 +129,6 @@ def test_a_server_and_its_client(questions, talk, reveal):
 def test_inspect_has_a_verdict_for_each_question(questions, talk):
     inspect_ai = pytest.importorskip("sql_env.integrations.inspect_ai", reason="no inspect_ai")
     assert len(json.loads(inspect_ai._question_sample(talk).target)) == 4
-    session = begun(questions, talk)
-    for move in moves(talk):
-        call(session, *move)
-    assert inspect_ai._session_outcome(session)["turns_correct"] == (True,) * 4
     plain = inspect_ai._question_sample(talk.conversation[0])
     assert json.loads(plain.target) == [list(row) for row in talk.gold_answer]
 

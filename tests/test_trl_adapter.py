@@ -251,7 +251,7 @@ def test_the_factory_survives_another_process_and_long_results_are_cut_at_a_line
     assert chat._observation_text(long_line, 50) == "x" * 50 + "\n... cut after 50 characters"
 
 
-def test_reward_func_pays_once_and_logs_refused_actions_by_kind():
+def test_reward_func_pays_once_and_logs_means_over_rollouts():
     right, idle, other = started(), started(), object()
     play_tools(right, CALLS)
     logged = {}
@@ -268,13 +268,9 @@ def test_reward_func_pays_once_and_logs_refused_actions_by_kind():
     assert right.get_reward() == 0
     env = started(budget=2)
     play_tools(env, [("describe", "visit"), ("describe", "visit")])
+    sql_env_reward_func([env], logged.__setitem__)
     nothing = dict(correct=0, answered=0, steps=2, errors=0, late_calls=0)
-    assert env.session.done and adapter.rollout_metrics([env]) == nothing
-    envs = [started(), started()]
-    columns = [("query", "SELECT nope FROM visit"), ("query", "SELECT no FROM visit")]
-    play_tools(envs[0], [*columns, ("describe", "nope")])
-    told = {k: v for k, v in adapter.rollout_metrics(envs).items() if "error" in k}
-    assert told == {"errors": 1.5, "error/unknown_column": 1.0, "error/unknown_table": 0.5}
+    assert env.session.done and logged == {f"sql_env/{name}": value for name, value in nothing.items()}
 
 
 def test_environments_of_a_set_give_each_question_to_a_whole_group(monkeypatch):
