@@ -1,5 +1,4 @@
-// The player of episodes, on a page, in a notebook and on the server's page. All steps stand in the page already, written
-// by episode.html: the script hides and shows them. Keys of a person who plays go to Python as lines in a hidden field.
+// The player on a page, in a notebook and at the server: all steps stand in the page, and it hides and shows them.
 (() => {
   if (window.sqlEnvPlayer) return; // another explorer has brought it already
   window.sqlEnvPlayer = true;
