@@ -414,7 +414,7 @@ def run_page_html(
         runs=[_run_data(run, runs[0]) for run in runs],
         rows=[row for row, _ in rows],
         about=" · ".join(str(fact) for fact in facts if fact),
-        chips={"": len(rows)} | dict(marks.most_common()),
+        chips={"": len(rows)} | dict(sorted(marks.items(), key=lambda mark: (-mark[1], mark[0]))),
         heads=["#", "question", "database", "level", *(run.name for run in runs)],
         packs=packs.items(),
     )
