@@ -402,7 +402,7 @@ def run_page_html(
         ]
         drawn = player_html(*views).encode("utf-8", "backslashreplace")
         packs[row["key"]] = b64encode(compress(drawn)).decode()
-    marks = Counter(mark for row, _ in rows for mark in row["marks"])
+    marks = Counter(sorted(mark for row, _ in rows for mark in row["marks"]))
     about = runs[0].about
     started = str(about.get("started", ""))[:16].replace("T", " ")
     facts = about.get("questions"), about.get("model"), f"{started} UTC" if started else ""
@@ -414,7 +414,7 @@ def run_page_html(
         runs=[_run_data(run, runs[0]) for run in runs],
         rows=[row for row, _ in rows],
         about=" · ".join(str(fact) for fact in facts if fact),
-        chips={"": len(rows)} | dict(sorted(marks.items(), key=lambda mark: (-mark[1], mark[0]))),
+        chips={"": len(rows)} | dict(marks.most_common()),
         heads=["#", "question", "database", "level", *(run.name for run in runs)],
         packs=packs.items(),
     )
