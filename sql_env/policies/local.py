@@ -337,13 +337,19 @@ def _shared_length(a: Sequence[int], b: Sequence[int]) -> int:
     return next(i for i in range(n) if a[i] != b[i])
 
 # %% ../../nbs/policies/05_local.ipynb #5ha7edb1
-_WORTH_READING = 64  # tokens that are read alone for several conversations
+_WORTH_READING = 6  # new tokens that are read alone, without the padding of a batch
 
 # %% ../../nbs/policies/05_local.ipynb #5ha7edb2
 def _shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     "What two or more prompts begin with, the shortest first."
     ordered = sorted(map(tuple, prompts))
     return sorted({a[: _shared_length(a, b)] for a, b in pairwise(ordered)}, key=len)
+
+# %% ../../nbs/policies/05_local.ipynb #97f14cc0
+def _cache_argument(model: Any) -> str:
+    "What a model's `forward` calls the cache; older releases of transformers have another name."
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return "cache" if "cache" in signature(base.forward).parameters else "past_key_values"
 
 # %% ../../nbs/policies/05_local.ipynb #89aebf0f
 class CachedWriter:
@@ -356,8 +362,7 @@ class CachedWriter:
         most: int = 65_536,  # tokens remembered
     ):
         self.model, self.ends, self.most = model, list(ends), most
-        known = signature(model.forward).parameters
-        self._argument = "cache" if "cache" in known else "past_key_values"  # of older transformers
+        self._argument = _cache_argument(model)
         self._known: OrderedDict[tuple[int, ...], _Read] = OrderedDict()
 
     @staticmethod
@@ -382,10 +387,11 @@ class CachedWriter:
         was_training = self.model.training
         self.model.eval()
         with torch.inference_mode():
-            for beginning in _shared_beginnings(prompts):
-                read = self._recall(beginning)
-                if len(beginning) - len(read.tokens) >= _WORTH_READING:
-                    self._write([read], [beginning], 1, 0, None)
+            parts = {*_shared_beginnings(prompts), *(tuple(prompt[:-1]) for prompt in prompts)}
+            for part in sorted(parts, key=len):
+                read = self._recall([*part, 0])
+                if len(part) - len(read.tokens) >= _WORTH_READING:
+                    self._write([read], [part], 1, 0, None)
             started = [self._recall(prompt) for prompt in prompts]
             for read in started:
                 self._known.pop(tuple(read.tokens), None)  # it is replaced by its continuation

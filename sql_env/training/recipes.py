@@ -40,7 +40,7 @@ class Stage:
     "One part of a training run."
 
     name: str
-    method: str  # sft: imitate experts; grpo: play for reward; or a name of `make_trainers`
+    method: str  # sft, grpo (by TRL), reinforce (on a processor), or a name of `make_trainers`
     data: str | QuestionSet | Callable[[int], QuestionSet] = ""  # what is learned from
     args: Fields = field(default_factory=dict)  # of TRL's SFTConfig or GRPOConfig
     schema_level: str = "names"  # what an episode shows at its start
@@ -148,7 +148,14 @@ SMALL = Recipe(
     validation=24,
     stages=(
         Stage("sft", "sft", f"{_WORLDS} + bundled:train", options=dict(minutes=60)),
-        Stage("grpo", "grpo", "worlds:1=200,2=200", dict(max_steps=20), start="sft"),
+        Stage(
+            "grpo",
+            "reinforce",
+            "worlds:1=240,2=480",
+            dict(max_steps=50),
+            start="sft",
+            options=dict(by="value", first_tries=2, max_turns=8, validation=100),
+        ),
     ),
     ends="sft",
     sft=dict(
@@ -162,17 +169,17 @@ SMALL = Recipe(
     ),
     grpo=dict(
         _GRPO,
-        per_device_train_batch_size=4,
-        gradient_accumulation_steps=4,
-        steps_per_generation=4,
-        num_generations=4,
+        per_device_train_batch_size=96,  # tries: twelve questions of eight
         learning_rate=1e-4,
+        lr_scheduler_type="constant_with_warmup",
+        warmup_steps=2,
+        max_grad_norm=1.0,
+        adam_beta2=0.95,
         beta=0.0,
-        max_completion_length=600,
-        max_tool_calling_iterations=8,
+        save_steps=10,
         gradient_checkpointing=False,
     ),
-    env=dict(max_chars=600, late_call_penalty=0.1),
+    env=dict(max_chars=600),
     turn_tokens=96,
 )
 
@@ -384,7 +391,7 @@ def _joined(sets: list[QuestionSet], name: str) -> QuestionSet:
 # %% ../../nbs/training/02_recipes.ipynb #0fcca3de
 def _stage_questions(stage: Stage, seed: int = 0) -> QuestionSet:
     "The questions that a stage learns from; raises `SourceError` if there are none."
-    seed += _GRPO_SEED * (stage.method == "grpo")
+    seed += _GRPO_SEED * (stage.method in ("grpo", "reinforce"))
     if isinstance(stage.data, str):
         sets = [load_part(part, seed, stage.share) for part in parse_data(stage.data)]
         found = sets[0] if len(sets) == 1 else _joined(sets, f"questions of {stage.name}")
