@@ -38,13 +38,6 @@ _Seen = Callable[[Any], bool]  # whether a cell was a value of a result
 class UnreadableAnswerError(ValueError):
     "An answer that is told back: in doubt, not text, empty, too long, or `@last` without a query."
 
-# %% ../../nbs/grading/02_readings.ipynb #7ab1a5e7
-def is_last(
-    answer: str,  # as it was written
-) -> bool:
-    "Whether an answer is `@last`, whatever dress it wears."
-    return answer.strip(' \t\n\r`"*.').lower() == "@last"
-
 # %% ../../nbs/grading/02_readings.ipynb #c746c936
 _LEAD = re.compile(
     r"#{0,6}[ \t]*(?:(?:so|thus|therefore)[ ,]+)?(?:(?:the|my)\s+)?(?:(?:final|query)\s+)?"
@@ -55,7 +48,7 @@ _FENCE = re.compile(r"```[a-z]*\n(.*?)\n?```|```([^\n`]*)```", re.S)
 _FRAME = re.compile(
     r"\$?\\boxed\{([^{}]*)\}\$?\.?|<(?:final_)?answer>(.*)</(?:final_)?answer>", re.S | re.I
 )
-_EMPHASIS = re.compile(r"\*\*(.+?)\*\*|(?<!`)`([^`\n]+)`(?!`)")
+_EMPHASIS = re.compile(r"(?<![\w*])\*\*(.+?)\*\*(?![\w*])|(?<!`)`([^`\n]+)`(?!`)")
 _STRAIGHT = {0x201C: '"', 0x201D: '"', 0x2018: "'", 0x2019: "'"}
 
 
@@ -71,9 +64,17 @@ def _undress(text: str) -> str:
             text = text[lead.end() :]
     return text
 
+# %% ../../nbs/grading/02_readings.ipynb #7ab1a5e7
+def is_last(
+    answer: str,  # as it was written
+) -> bool:
+    "Whether an answer is `@last`, whatever dress it wears."
+    return len(answer) < 100 and _undress(answer).strip("`\"'*. ").lower() == "@last"
+
 # %% ../../nbs/grading/02_readings.ipynb #ba53fc87
 _WORD_VALUES = dict(true=1, yes=1, false=0, no=0)
 _HOW_MANY = re.compile(r"\bhow (?:many|much)\b", re.I)  # to which yes is no answer
+_TIME = re.compile(r"\d?\d:\d\d", re.A)
 _DAY = re.compile(r"(?:mon|tues|wednes|thurs|fri|satur|sun)day,?\s+", re.I)
 _DATE = re.compile(
     r"(\d{1,4})([-/.])(\d\d?)\2(\d{1,4})(?:[T ](\d\d:\d\d)(:\d\d)?(?:\.0+)?(?:Z|\+00:00)?)?", re.A
@@ -121,10 +122,13 @@ def _value(cell: Any, is_seen: _Seen | None, about: str) -> Any:
         return _value(BareText(number), is_seen, about)
     if (said := _WORD_VALUES.get(cell.lower())) is not None:
         return cell if _HOW_MANY.search(about) else BareText(said)
+    if _TIME.fullmatch(cell):
+        whole = BareText(f"{cell:0>5}:00")
+        return whole if is_seen is None or is_seen(whole) else None
     if dates := _dates(cell):
         short = [d.removesuffix(" 00:00:00") for d in dates]
         seen = [d for d in dict.fromkeys((*dates, *short)) if is_seen and is_seen(BareText(d))]
-        found = seen or short
+        found = seen or (short if short == dates else ())  # midnight is a day, or not
         return BareText(found[0]) if len(found) == 1 else None
     plain = _plain_value(cell)
     return plain if plain is not None and plain != cell else None
@@ -133,10 +137,10 @@ def _value(cell: Any, is_seen: _Seen | None, about: str) -> Any:
 _NOTHING = frozenset("none n/a na nil nan null unknown nothing missing empty".split())
 _OPENER = re.compile(
     r"(?:its?|it's|there|th[eio]se?|this|they|he|she|i|we|my|your|you|here|so|thus|based|either|is|not|answer|sure|only"
-    r"|just|about|maybe|perhaps|exactly|nearly|more|less|if|or|and|but|final|result|wrong)\b",
+    r"|just|about|maybe|perhaps|guess|candidates?|alternatives?|rejected|excluded|error|exactly|nearly|more|less|if|or|and|but|final|result|wrong)\b",
     re.I,
 )
-_CODE = re.compile(r"[^\W\d]\w*(?:-\w+)*|\d\d?:\d\d(?::\d\d)?")
+_CODE = re.compile(r"[^\W\d_]\w*(?:-\w+)*|\d\d?:\d\d(?::\d\d)?")
 _PART = r"[^\W\d_]+(?:['.-]+[^\W\d_]+)*\.?"
 _NAME = re.compile(
     rf"{_PART}(?: (?:(?:of|the|and|d[aeu]|la|le|de[lrs]|van|von|y|in|on|at|for|to) )*(?![a-z]){_PART})*"
@@ -159,6 +163,16 @@ _WRAPPERS = frozenset("answer final_answer result results value output data rows
 _TOKEN = re.compile(
     r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\b(None|NULL|True|False)\b|(,?\s*\))|(\()""", re.S
 )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    "A JSON object; raises `ValueError` for a key that stands twice or says that it is not the answer."
+    found = dict(pairs)
+    if len(found) < len(pairs) or any(
+        _OPENER.match(k) and k.lower() not in _WRAPPERS for k in found
+    ):
+        raise ValueError("not certain")
+    return found
 
 
 def _load(text: str) -> Any:
@@ -184,7 +198,7 @@ def _load(text: str) -> Any:
     for form in (*forms, *(_TOKEN.sub(as_json, form) for form in forms)):
         with suppress(ValueError, RecursionError):
             return json.loads(
-                form, parse_float=BareText, parse_constant=int
+                form, parse_float=BareText, parse_constant=int, object_pairs_hook=_object
             )  # NaN and Infinity are no values
     raise ValueError("no JSON")
 
@@ -252,7 +266,9 @@ _RULE = re.compile(
     r"[-+=|:\s\u2500-\u257f]*[-=\u2500\u2501\u2550]{2}[-+=|:\s\u2500-\u257f]*|[|+]?\s*:?-+:?\s*[|+][-+:|\s]*"
 )
 _NO_ROWS = re.compile(r"\(no rows\)|\(0 rows\)|empty set(?: \(\d+\.\d+ sec\))?", re.I)
-_ROW_COUNT = re.compile(r"\(\d+ rows?\)|\d+ rows? in set(?: \(\d+\.\d+ sec\))?\.?", re.I)
+_ROW_COUNT = re.compile(
+    r"\((\d{1,9}) rows?\)|(\d{1,9}) rows? in set(?: \(\d+\.\d+ sec\))?\.?", re.I
+)
 _BULLET = re.compile(r"\s*(?:[-*•]|(\d{1,6})[.)])\s+(\S.*)")
 _HEADER = re.compile(
     r"(?!(?:none|n/?a|nil|null|nan|unknown|missing|nothing|empty)\s*$|(?:more|less|at|not|about|or|either|around|over"
@@ -319,7 +335,9 @@ def _line_readings(
         framed = [line[1:-1] if re.fullmatch(r"\|.*\|", line) else line for line in lines]
         rows = [_split(line, mark) for line in framed]
         if len(rows[0]) > 1 or framed != lines or has_rule:
-            if len(set(map(len, rows))) > 1:
+            if len(set(map(len, rows))) > 1 or any(
+                type(c) is BareText and not c for row in rows for c in row
+            ):
                 raise UnreadableAnswerError(_HOW)
             yield from (
                 (some, True)
@@ -385,7 +403,10 @@ def _form_readings(
             yield from ((rows, True, True) for rows in _json_readings(value, columns))
             return
         raise UnreadableAnswerError(_HOW)
-    yield from ((rows, among, False) for rows, among in _line_readings(text, columns, is_seen))
+    count = _ROW_COUNT.fullmatch(last) if above else None
+    for rows, among in _line_readings(text, columns, is_seen):
+        if count is None or len(rows) == int(count[1] or count[2]):
+            yield rows, among, False
 
 
 def _iter_readings(
