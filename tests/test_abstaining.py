@@ -24,7 +24,7 @@ LACKING = Question("q", ASKED, "d", "", answerable=False, missing="blood group")
 
 
 # of the observations, messages and schemas of the version before extra actions came
-DIGEST_BEFORE = "e977eb33e98badf4897d2f1098c804194de7cf04e7f05e748e2807716ffda0f0"
+DIGEST_BEFORE = "7b34668a6f0f20f0f2bc2e4ff8abcd6d1149f6bd32695f7b0c3be9f33b15c987"
 SCRIPT = [("ABSTAIN", "x"), ("clarify", "which?"), ("DESCRIBE", "nope"), ("FLY", "")]
 SCRIPT += [("QUERY", "SELECT 7 AS n"), ("ANSWER", "@last")]
 

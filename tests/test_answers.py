@@ -17,7 +17,16 @@ from tables import cases
 
 from sql_env import load
 from sql_env.grading import answers, readings
-from sql_env.grading.answers import VERDICT_REASONS, Evidence, Verdict, compare_rows, format_rows, is_grounded, verify
+from sql_env.grading.answers import (
+    VERDICT_REASONS,
+    Evidence,
+    Verdict,
+    compare_rows,
+    format_rows,
+    is_grounded,
+    read_answer,
+    verify,
+)
 from sql_env.grading.readings import MAX_ANSWER_CHARS, UnreadableAnswerError, parse_answer
 from sql_env.sql.text import BareText
 
@@ -256,23 +265,48 @@ def test_a_guess_is_told_whatever_gold_is_and_a_unit_is_read_only_where_it_fits(
     for text in ("1200%", "1200 %", "$1200%", "%1200", "1200 km", "1200€%"):
         assert not verify(text, [(1200,)]).correct, text
     assert verify("44.7%", [(44.7,)]).reason == "unreadable"
-    assert verify("44.7%", [(44.7,)], about="What percentage of them is paid?").correct
-    assert verify("44.7 %", [(44.7,)], columns=("pct_paid",)).correct
-    assert verify("44.7%", [(0.447,)], columns=("pct_paid",)).reason == "values"
+    share = dict(about="What percentage of them is paid?")
+    for text, seen, right in (
+        ("44.7%", 44.7, 44.7),
+        ("44.7 %", 44.7, 44.7),
+        ("44.7%", 0.447, 0.447),
+        ("18%", 0.1834, 0.1834),
+    ):
+        assert verify(text, [(right,)], last=[(seen,)], **share).correct, text
+        assert (
+            verify(text, [(right,)], last=[(seen,)]).reason == verify(text, [(right,)], **share).reason == "unreadable"
+        )
+    for text, seen in (("0.18%", 0.18), ("0.5%", 0.5), ("50%", 0.6)):
+        assert verify(text, [(seen,)], last=[(seen,)], **share).reason == "unreadable", text
+    assert verify("44.7%", [(0.447,)], last=[(44.7,)], columns=("pct_paid",)).reason == "values"
     assert verify("44.7%", [("44.7%",)]).reason == "unreadable"
     assert verify("'44.7%'", [("44.7%",)]).correct
     assert verify("44.7%", [("44.7%",)], last=[("44.7%",), ("4%",)]).correct
-    assert verify("$1,200", [(1200,)], about="How many members are there?").reason == "unreadable"
-    assert verify("$1,200", [(1200,)], about="What does it cost?").correct
+    assert verify("$1,200", [(1200,)]).correct and verify("1200 €", [(1200,)]).correct
     assert verify("a | 3%\nb | 4%", [("a", 3), ("b", 4)]).reason == "unreadable"
-    assert verify("a | 3%\nb | 4%", [("a", 3), ("b", 4)], columns=("name", "share")).correct
     # a name before a number
     gold = [(3, "Kelly Clauss")]
-    said = verify("Contestant 3, Kelly Clauss", gold, last=gold, columns=("id", "name"))
-    assert said.reason == "unreadable"
-    gold = [("Building 3",)]
-    assert verify("Building 3", gold, last=gold, columns=("name",)).correct
-    assert verify("Building 3", gold).correct, "nobody knows what was seen"
+    assert verify("Contestant 3, Kelly Clauss", gold, last=gold, columns=("id", "name")).reason == "unreadable"
+    assert verify("Building 3", [("Building 3",)]).reason == "unreadable", "nobody knows what was seen"
+    assert verify("Building 3", [("Building 3",)], last=[("Building 3",)]).correct
+
+
+def test_where_it_is_known_what_was_seen_any_other_text_is_told_unless_it_is_quoted():
+    seen = [("Oslo", 3), ("Rome", 4)]
+    for text, ends in (("Oslo", "right"), ("Bern", "unreadable"), ("'Bern'", "wrong"), ("Bern | 3", "wrong")):
+        assert read_answer(text, [("Oslo",)], last=seen) == ends, text
+    # a day and a month below 13 are what was seen
+    for text, day in (("03/04/2024", "2024-03-04"), ("03.04.2024", "2024-04-03")):
+        assert read_answer(text, [(day,)]) == "unreadable" and read_answer(text, [(day,)], last=[(day,)]) == "right"
+
+
+@pytest.mark.parametrize("case", cases("answers_odd"), ids=lambda case: case["text"][:30])
+def test_what_a_person_would_call_right_never_ends_as_wrong_nor_the_rest_as_right(case):
+    "After a look at gold's own result and a few other values."
+    gold = [*case["gold"]]
+    last = [*case.get("seen", gold)]
+    ends = read_answer(case["text"], gold, last=last, about=case.get("about", ""))
+    assert ends == case["ends"] and ends != {"right": "wrong", "wrong": "right"}[case["is"]]
 
 
 @pytest.mark.parametrize("name", ["blind", "tuned"])
@@ -280,22 +314,17 @@ def test_answers_as_models_write_them(name, tell):
     """The blind forms were written from the rules before the reader was; nothing was tuned on them.
 
     No oracle by trial: a text ends the episode for every gold or for none, and it is told the same."""
-    forms = [(c["kind"], c["text"], [*c["gold"]]) for c in cases(f"answer_forms_{name}")]
-    counts, n, golds = Counter(), Counter(kind for kind, *_ in forms), cases("answers_all_golds")
-    for kind, text, own in forms:
-        verdict, *others = [verify(text, gold) for gold in [own, *golds]]
-        counts[kind, "right" if verdict else "told" if verdict.reason == "unreadable" else "wrong"] += 1
+    counts, golds = Counter(), cases("answers_all_golds")
+    for c in cases(f"answer_forms_{name}"):
+        verdict, *others = [verify(c["text"], gold) for gold in [[*c["gold"]], *golds]]
+        ends = "right" if verdict else "told" if verdict.reason == "unreadable" else "wrong"
+        assert ends == c["ends"], c["text"]
+        counts[c["kind"], ends] += 1
         told = {v.detail if v.reason == "unreadable" else "" for v in (verdict, *others)}
-        assert len(told) == 1, text
-    tell(
-        f"answers, {name}: {counts['form', 'right']} of {n['form']} forms accepted, {counts['sentence', 'wrong']} of "
-        f"{n['sentence']} sentences wrong, {counts['sentence', 'right']} right, "
-        f"{counts['trap', 'right']} of {n['trap']} traps accepted"
-    )
-    assert counts["form", "right"] >= 0.96 * n["form"]
-    assert counts["sentence", "wrong"] <= 0.1 * n["sentence"]
-    assert counts["sentence", "right"] >= 2
-    assert counts["trap", "right"] == 0
+        assert len(told) == 1, c["text"]
+    tell(f"answers, {name}: " + ", ".join(f"{n} of {kind} {ends}" for (kind, ends), n in sorted(counts.items())))
+    assert not counts["form", "wrong"] + counts["sentence", "wrong"] + counts["trap", "right"]
+    assert counts["form", "told"] <= 7, "what the page of forms shows is read"
 
 
 @laws
@@ -518,7 +547,7 @@ def test_what_the_environment_shows_is_right_when_pasted():
         as_csv = io.StringIO()
         csv.writer(as_csv).writerows([result.columns, *result.rows])
         for text in (result.text(), as_csv.getvalue()):
-            verdict = verify(text, q.gold_answer, is_seen=evidence.holds_text, **about)
+            verdict = verify(text, q.gold_answer, is_seen=evidence.lookup(), **about)
             if not verdict or is_grounded(text, evidence) != is_grounded("@last", evidence):
                 refused.append((text[:80], verdict.reason))
     assert not refused, refused[:5]

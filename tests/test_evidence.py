@@ -14,6 +14,7 @@ from tables import cases
 from sql_env import Episode, EpisodeEnv, Question, QuestionSet, RewardConfig
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import EnvironmentFailedError
+from sql_env.grading import answers
 from sql_env.grading.answers import MAX_RESULT_BYTES, Evidence
 from sql_env.play.board import _Board, _ResultOrigin
 
@@ -155,7 +156,10 @@ def test_the_robust_verdict_knows_queries_whose_results_are_not_kept():
     q = next(q for q in qs if len(q.gold_answer) == 1 and len(q.gold_answer[0]) == 1)
     database = qs.database(q.database_name)
     episode = played(database, ("QUERY", q.gold_sql), q=q)
-    episode.board.evidence.seen[0].forget(database, 100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answers, "MAX_RESULT_BYTES", 0)
+        episode.step("DESCRIBE", next(iter(database.tables)))
+    assert episode.board.evidence.seen[0].result is None or episode.board.evidence.last_seen.result is None
     episode.step("ANSWER", "@last")
     assert episode.correct and episode.robust and episode.grounded
 

@@ -48,9 +48,9 @@ def kinds(tmp_path_factory):
     change = ("EXECUTE", those.follow_ups[-1].gold_text)
     abstain = [("DESCRIBE", lacks.tables_involved[0]), ("ABSTAIN", f"There is no {lacks.missing}.")]
     return dict(
-        question=(bundled, plain, [query(plain), LAST], [query(plain), ("ANSWER", "x")]),
+        question=(bundled, plain, [query(plain), LAST], [query(plain), ("ANSWER", "'x'")]),
         task=(tasks, task, [*writes, DONE], [DONE]),
-        conversation=(talks, talk, turns, [*turns[:3], ("ANSWER", "x"), *turns[4:]]),
+        conversation=(talks, talk, turns, [*turns[:3], ("ANSWER", "'x'"), *turns[4:]]),
         writing=(writing, those, [*first, change, DONE], [*first, DONE]),
         unanswerable=(unclear, lacks, abstain, [("ANSWER", "0")]),
     )

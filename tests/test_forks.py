@@ -38,7 +38,7 @@ def facts(episode):
     "All that can be asked of an episode."
     asked, evidence = episode.ask, episode.board.evidence
     paid = episode.turns, episode.total_reward, asked.meter.if_stopped, episode.verdict, episode.grounded
-    known = episode.last, episode.queries, asked.has_looked, evidence.cells, evidence.size, str(episode.schema)
+    known = episode.last, episode.queries, asked.has_looked, evidence.size, str(episode.schema)
     return paid, known, episode.history, episode.state_key
 
 

@@ -149,7 +149,7 @@ class Every(OraclePolicy):
 
     def select_action(self, observation):
         action = super().select_action(observation)
-        return action if self.is_right else ("ANSWER", "no idea")
+        return action if self.is_right else ("ANSWER", "'no idea'")
 
 
 def test_epochs_play_each_question_several_times(tmp_path):

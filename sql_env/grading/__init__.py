@@ -6,7 +6,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "readings": "UnreadableAnswerError parse_answer",
-        "answers": "Verdict verify",
+        "answers": "Verdict read_answer verify",
         "variants.robust": "judge_evidence verify_robust",
     },
 )

@@ -8,17 +8,15 @@ Docs: https://hjerpe.github.io/sql_env/grading/readings.html.md"""
 __all__ = ['MAX_ANSWER_CHARS', 'UnreadableAnswerError', 'is_last', 'parse_answer']
 
 # %% ../../nbs/grading/02_readings.ipynb #9b791ae4
-import csv
-import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any
 
 from sql_env.sql.text import (
     BareText,
-    _as_written,
     _parse_number,
     _plain_value,
     _split_unit,
@@ -28,797 +26,432 @@ from sql_env.sql.text import (
     parse_cell,
 )
 
-# %% ../../nbs/grading/02_readings.ipynb #aaede05e
+# %% ../../nbs/grading/02_readings.ipynb #ff4bd4d7
 MAX_ANSWER_CHARS = 100_000  # of an answer, and of any argument that an agent sends
 _MAX_MARKS = 10_000  # ends of lines and cells of an answer
+_MAX_CELL = 300  # characters of a value that may be more than a text
+_HOW = """The answer can't be read for certain. Give the value alone as a result shows it, rows with | between cells,
+JSON with `answer` only, or @last; put a text that no result has in quotes.""".replace("\n", " ")
+_Seen = Callable[[Any], bool]  # whether a cell was a value of a result
 
-# %% ../../nbs/grading/02_readings.ipynb #106e2fbc
+# %% ../../nbs/grading/02_readings.ipynb #6ce0be11
 class UnreadableAnswerError(ValueError):
     "An answer that is told back: in doubt, not text, empty, too long, or `@last` without a query."
+
+# %% ../../nbs/grading/02_readings.ipynb #c746c936
+_LEAD = re.compile(
+    r"#{0,6}[ \t]*(?:(?:so|thus|therefore)[ ,]+)?(?:(?:the|my)\s+)?(?:(?:final|query)\s+)?"
+    r"(?:answer|result|output)s?(?:\s+is\b\s*:?|\s*[:=]|[ \t]*(?=\n))\s*|=\s+",
+    re.I,
+)
+_FENCE = re.compile(r"```[a-z]*\n(.*?)\n?```|```([^\n`]*)```", re.S)
+_FRAME = re.compile(
+    r"\$?\\boxed\{([^{}]*)\}\$?\.?|<(?:final_)?answer>(.*)</(?:final_)?answer>", re.S | re.I
+)
+_EMPHASIS = re.compile(r"(?<![\w*])\*\*(.+?)\*\*(?![\w*])|(?<!`)`([^`\n]+)`(?!`)")
+_STRAIGHT = {0x201C: '"', 0x201D: '"', 0x2018: "'", 0x2019: "'"}
+
+
+def _undress(text: str) -> str:
+    "Without a code fence, a frame, bold, typographic quotes, and `The answer is`."
+    text = text.strip().translate(_STRAIGHT)
+    for _ in range(3):
+        for form in (_FENCE, _FRAME):
+            if match := form.fullmatch(text):
+                text = next((group for group in match.groups() if group), "").strip()
+        text = _EMPHASIS.sub(lambda m: m[1] or m[2], text).strip()
+        if lead := _LEAD.match(text):
+            text = text[lead.end() :]
+    return text
 
 # %% ../../nbs/grading/02_readings.ipynb #7ab1a5e7
 def is_last(
     answer: str,  # as it was written
 ) -> bool:
     "Whether an answer is `@last`, whatever dress it wears."
-    return answer.strip(' \t\n\r`"*.').lower() == "@last"
-
-# %% ../../nbs/grading/02_readings.ipynb #c746c936
-def _json_cell(value: Any) -> Any:
-    "A JSON value as a cell; raises `ValueError` for a list or an object."
-    if isinstance(value, (list, dict)):
-        raise ValueError("nested")
-    if isinstance(value, bool):
-        return int(value)
-    if type(value) is str and "'" not in value:  # decimals are `BareText`
-        return _unquote(f"'{value}'")
-    return value
-
-# %% ../../nbs/grading/02_readings.ipynb #b0bc79b0
-def _json_row(value: Any, keys: Sequence[str] = ()) -> tuple:
-    "A row of a JSON list of rows; an object's cells in the order of `keys` if these are its own."
-    if isinstance(value, dict):
-        value = [value[key] for key in keys] if value.keys() == set(keys) else value.values()
-    elif not isinstance(value, list):
-        value = [value]
-    return tuple(_json_cell(cell) for cell in value)
+    return len(answer) < 100 and _undress(answer).strip("`\"'*. ").lower() == "@last"
 
 # %% ../../nbs/grading/02_readings.ipynb #ba53fc87
-def _refuse_constant(name: str):
-    "Python reads NaN and Infinity as JSON; they are words here."
-    raise ValueError(name)
+_WORD_VALUES = dict(true=1, yes=1, false=0, no=0)
+_HOW_MANY = re.compile(r"\bhow (?:many|much)\b", re.I)  # to which yes is no answer
+_TIME = re.compile(r"\d?\d:\d\d", re.A)
+_DAY = re.compile(r"(?:mon|tues|wednes|thurs|fri|satur|sun)day,?\s+", re.I)
+_DATE = re.compile(
+    r"(\d{1,4})([-/.])(\d\d?)\2(\d{1,4})(?:[T ](\d\d:\d\d)(:\d\d)?(?:\.0+)?(?:Z|\+00:00)?)?", re.A
+)
+_SHARE = re.compile(r"percent|pct|%|share|rate|proportion|ratio|fraction", re.I)
+
+
+def _dates(text: str) -> list[str]:
+    "The ISO dates that a text may be."
+    text = _DAY.sub("", text, count=1)
+    match = _DATE.fullmatch(text)
+    if match is None:
+        said = _plain_value(BareText(text))
+        return [said] if said != text and re.match(r"\d{4}-\d\d-\d\d", str(said)) else []
+    a, _, b, c, minutes, seconds = match.groups()
+    orders = [(a, b, c)] if len(a) == 4 else [(c, b, a), (c, a, b)] if len(c) == 4 else []
+    found = []
+    for year, month, day in orders:
+        with suppress(ValueError):
+            date = datetime(int(year), int(month), int(day)).date().isoformat()
+            found.append(f"{date} {minutes}{seconds or ':00'}" if minutes else date)
+    return list(dict.fromkeys(found))
 
 # %% ../../nbs/grading/02_readings.ipynb #7cedc277
-def _key_orders(items: list, columns: Sequence[str]) -> list[list[str]]:
-    "Orders of the keys of objects: that of the first one, and that of some columns if their names are the keys."
-    first = next((item for item in items if isinstance(item, dict)), {})
-    by_name = {key.lower(): key for key in first}
-    named = [by_name.get(column.lower(), "") for column in columns]
-    orders = [list(first)]
-    if named != orders[0] and sorted(named) == sorted(first):
-        orders.append(named)
-    return orders
+_DOTTED = re.compile(r"[-+]?\d{1,3}(?:\.\d{3})+", re.A)
 
-# %% ../../nbs/grading/02_readings.ipynb #1f522985
-def _list_readings(items: list, columns: Sequence[str] = ()) -> list[list[tuple]]:
-    "All readings of a list of values or of rows; raises `ValueError` for what is nested deeper."
-    if any(isinstance(item, (list, dict)) for item in items):
-        orders = _key_orders(items, columns)
-        return [[_json_row(item, keys) for item in items] for keys in orders]
-    row = _json_row(items)
-    column = [(cell,) for cell in row]
-    return [column, [row]] if len(row) > 1 else [column]
+
+def _value(cell: Any, is_seen: _Seen | None, about: str) -> Any:
+    "What a bare word stands for: itself if it was seen, a number, a date, a share; None if that is not certain."
+    if type(cell) is not BareText or (is_seen and is_seen(cell)):
+        return cell
+    if is_seen and _DOTTED.fullmatch(cell) and is_seen(whole := BareText(cell.replace(".", ""))):
+        return whole  # 1.200 where 1200 was seen
+    if _parse_number(cell):
+        return cell
+    if len(cell) > _MAX_CELL:
+        return None
+    number, unit = _split_unit(cell)
+    if unit == "%":
+        n = _parse_number(BareText(number))[0]  # type: ignore[index]
+        fits = [c for c in map(BareText, (number, format_value(n / 100))) if is_seen and is_seen(c)]
+        clear = len(fits) == 1 and (fits[0] != number or abs(n) > 1)  # 0.5 seen may be a half
+        return fits[0] if clear and _SHARE.search(about) else None
+    if len(unit) == 1:
+        return _value(BareText(number), is_seen, about)
+    if (said := _WORD_VALUES.get(cell.lower())) is not None:
+        return cell if _HOW_MANY.search(about) else BareText(said)
+    if _TIME.fullmatch(cell):
+        whole = BareText(f"{cell:0>5}:00")
+        return whole if is_seen is None or is_seen(whole) else None
+    if dates := _dates(cell):
+        short = [d.removesuffix(" 00:00:00") for d in dates]
+        seen = [d for d in dict.fromkeys((*dates, *short)) if is_seen and is_seen(BareText(d))]
+        found = seen or (short if short == dates else ())  # midnight is a day, or not
+        return BareText(found[0]) if len(found) == 1 else None
+    plain = _plain_value(cell)
+    return plain if plain is not None and plain != cell else None
+
+# %% ../../nbs/grading/02_readings.ipynb #b35b17a2
+_NOTHING = frozenset("none n/a na nil nan null unknown nothing missing empty".split())
+_OPENER = re.compile(
+    r"(?:its?|it's|there|th[eio]se?|this|they|he|she|i|we|my|your|you|here|so|thus|based|either|is|not|answer|sure|only"
+    r"|just|about|maybe|perhaps|guess|candidates?|alternatives?|rejected|excluded|error|exactly|nearly|more|less|if|or|and|but|final|result|wrong)\b",
+    re.I,
+)
+_CODE = re.compile(r"[^\W\d_]\w*(?:-\w+)*|\d\d?:\d\d(?::\d\d)?")
+_PART = r"[^\W\d_]+(?:['.-]+[^\W\d_]+)*\.?"
+_NAME = re.compile(
+    rf"{_PART}(?: (?:(?:of|the|and|d[aeu]|la|le|de[lrs]|van|von|y|in|on|at|for|to) )*(?![a-z]){_PART})*"
+)
+
+
+def _is_certain(cell: Any, is_seen: _Seen | None, about: str, among: bool) -> bool:
+    "Whether a cell is a value beyond doubt; `among` bars and in JSON a text without digits is one."
+    if type(cell) is not BareText or _value(cell, is_seen, about) is not None:
+        return True
+    if among:
+        return not re.search(r"[\d%?~]", cell) or bool(_CODE.fullmatch(cell))
+    if is_seen is not None or len(cell) > _MAX_CELL or cell.lower().strip(".") in _NOTHING:
+        return False
+    parts = cell.split(", ")
+    return all((_CODE.fullmatch(s) or _NAME.fullmatch(s)) and not _OPENER.match(s) for s in parts)
 
 # %% ../../nbs/grading/02_readings.ipynb #a52ad6e5
 _WRAPPERS = frozenset("answer final_answer result results value output data rows response".split())
-_REMARKS = frozenset(
-    "explanation reasoning reason thought thoughts comment note notes sql query confidence columns row_count".split()
+_TOKEN = re.compile(
+    r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\b(None|NULL|True|False)\b|(,?\s*\))|(\()""", re.S
 )
 
-# %% ../../nbs/grading/02_readings.ipynb #6d1695ec
-def _json_content(value: Any) -> Any:
-    "What an object wraps: its answer without remarks, or rows for a table written as columns."
-    while isinstance(value, dict):
-        kept = {key: v for key, v in value.items() if key.lower() not in _REMARKS}
-        if len(kept) != 1 or next(iter(kept)).lower() not in _WRAPPERS:
-            break
-        (value,) = kept.values()
-    if isinstance(value, dict) and len(value) > 1:
-        lists = [v for v in value.values() if isinstance(v, list)]
-        if len(lists) == len(value) and len(set(map(len, lists))) == 1:
-            return [list(row) for row in zip(*lists)]
-    return value
 
-# %% ../../nbs/grading/02_readings.ipynb #3b63090f
-def _parse_json(text: str, columns: Sequence[str] = ()) -> list[list[tuple]]:
-    "All readings of JSON; raises `ValueError` for what is no JSON, or nested."
-    value = _json_content(json.loads(text, parse_float=BareText, parse_constant=_refuse_constant))
-    readings = _list_readings(value if isinstance(value, list) else [value], columns)
-    if (
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    "A JSON object; raises `ValueError` for a key that stands twice or says that it is not the answer."
+    found = dict(pairs)
+    if len(found) < len(pairs) or any(
+        _OPENER.match(k) and k.lower() not in _WRAPPERS for k in found
+    ):
+        raise ValueError("not certain")
+    return found
+
+
+def _load(text: str) -> Any:
+    "A text as JSON, also an object a line, or as Python prints lists; raises `ValueError` for anything else."
+
+    def as_json(match: re.Match) -> str:
+        quoted, word, closing, _ = match.groups()
+        if quoted:
+            inner = quoted[1:-1].replace("\\'", "'").replace('\\"', '"')
+            return json.dumps(inner)
+        return (
+            dict(True_="true", False_="false").get(f"{word}_", "null")
+            if word
+            else "]"
+            if closing
+            else "["
+        )
+
+    lines = (
+        f"[{','.join(line.strip().rstrip(',') for line in text.split(chr(10)) if line.strip())}]"
+    )
+    forms = (text, lines) if "\n" in text else (text,)
+    for form in (*forms, *(_TOKEN.sub(as_json, form) for form in forms)):
+        with suppress(ValueError, RecursionError):
+            return json.loads(
+                form, parse_float=BareText, parse_constant=int, object_pairs_hook=_object
+            )  # NaN and Infinity are no values
+    raise ValueError("no JSON")
+
+
+def _json_cell(value: Any) -> Any:
+    "A JSON value as a cell; raises `UnreadableAnswerError` for a list or an object."
+    if isinstance(value, (list, dict)):
+        raise UnreadableAnswerError(_HOW)
+    if isinstance(value, str):
+        return _unquote(f"'{value}'") if "\\" in value and "'" not in value else BareText(value)
+    return int(value) if isinstance(value, bool) else value
+
+
+def _json_readings(value: Any, columns: Sequence[str]) -> list[list[tuple]]:
+    "The readings of a JSON value: a list is a column or a row, objects and lists in it are rows."
+    if isinstance(value, dict) and (names := [key for key in value if key.lower() in _WRAPPERS]):
+        if len(names) > 1 or {key.lower() for key in value} - {names[0].lower(), "columns"}:
+            raise UnreadableAnswerError(_HOW)  # which of them is meant?
+        return _json_readings(value[names[0]], columns)
+    if isinstance(value, dict) and value and all(isinstance(v, list) for v in value.values()):
+        if len({len(v) for v in value.values()}) > 1:
+            raise UnreadableAnswerError(_HOW)
+        value = [list(row) for row in zip(*value.values())]
+    pairs = (
         isinstance(value, dict)
         and len(value) > 1
-        and all(type(v) is not str for v in value.values())
-    ):
-        readings.append(
-            [(_json_cell(key), cell) for key, (cell,) in zip(value, zip(readings[0][0]))]
-        )
-    return readings
+        and not any(isinstance(v, str) for v in value.values())
+    )
+    also = [[(_json_cell(k), _json_cell(v)) for k, v in value.items()]] if pairs else []
+    items = value if isinstance(value, list) else [value]
+    if not any(isinstance(item, (list, dict)) for item in items):
+        row = tuple(map(_json_cell, items))
+        return [[(cell,) for cell in row], *([[row]] if len(row) > 1 else [])]
+    first = next((list(item) for item in items if isinstance(item, dict)), [])
+    named = [next((k for k in first if k.lower() == name.lower()), "") for name in columns]
+    readings = []
+    for keys in [first] if sorted(named) != sorted(first) else [first, named]:
+        if any(isinstance(item, dict) and (item.keys() != set(keys) or not item) for item in items):
+            raise UnreadableAnswerError(_HOW)
+        rows = [
+            [i[k] for k in keys] if isinstance(i, dict) else i if isinstance(i, list) else [i]
+            for i in items
+        ]
+        readings.append([tuple(map(_json_cell, row)) for row in rows])
+    return readings + also
 
-# %% ../../nbs/grading/02_readings.ipynb #a0e72e19
-_QUOTED_CELL = r"""\s*(?:'(?:[^']|'')*'|"(?:[^"]|"")*")\s*"""
-_CELL = {
-    "|": re.compile(_QUOTED_CELL + r"(?=\||$)|[^|]*", re.S),
-    ",": re.compile(_QUOTED_CELL + r"(?=,|$)|[^,]*", re.S),
-    ";": re.compile(_QUOTED_CELL + r"(?=;|$)|[^;]*", re.S),
-}
+# %% ../../nbs/grading/02_readings.ipynb #65878a5d
+_QUOTED_CELL = r"""\s*(?:'(?:[^']|''){0,1000}'|"(?:[^"]|""){0,1000}")\s*"""
+_CELL = {mark: re.compile(rf"{_QUOTED_CELL}(?=[{mark}]|$)|[^{mark}]*", re.S) for mark in "|,;\t"}
 
-# %% ../../nbs/grading/02_readings.ipynb #5c312dcd
-def _split(line: str, mark: str) -> list[str]:
-    "`line` cut at `mark`, except inside quotes that begin a cell."
+
+def _split(line: str, mark: str) -> tuple:
+    "The cells of a line, cut at `mark` except inside quotes that begin a cell."
     if "'" not in line and '"' not in line:
-        return line.split(mark)
+        return tuple(map(parse_cell, line.split(mark)))
     cells, start = [], 0
     while start <= len(line):
-        match = _CELL[mark].match(line, start)
-        cells.append(match.group() if match else "")
+        cells.append(_CELL[mark].match(line, start)[0])  # type: ignore[index]
         start += len(cells[-1]) + 1
-    return cells
+    return tuple(map(parse_cell, cells))
 
 # %% ../../nbs/grading/02_readings.ipynb #8062b806
-def _parse_row(line: str, mark: str) -> tuple:
-    "The cells of a line."
-    return tuple(parse_cell(cell) for cell in _split(line, mark))
-
-# %% ../../nbs/grading/02_readings.ipynb #ab90eaff
-def _unframe(line: str) -> str:
-    "A row of a Markdown table without its outer bars."
-    return line.strip()[1:-1] if re.fullmatch(r"\s*\|.*\|\s*", line) else line
-
-# %% ../../nbs/grading/02_readings.ipynb #d2b514c6
-_PAIR = re.compile(r"\s*([^:|]{1,80}?):\s+([-+\u2212]?[$€£]?[.\d][^:|]*)")  # a name and a number
-_LAST_AND = re.compile(r",?\s+and\s+(?=[^,;]+$)")
-
-# %% ../../nbs/grading/02_readings.ipynb #cbc90575
-def _list_of_words(line: str) -> list[list[tuple]]:
-    "A line as a list, in a column and in a row: by semicolons, by commas, or with `and` before the last; else nothing."
-    rows = []
-    if "," in line:
-        rows.append(_parse_row(line, ","))
-    if ";" in line:
-        rows.append(_parse_row(line, ";"))
-    elif " and " in line:
-        rows.append(_parse_row(_LAST_AND.sub(", ", line, count=1), ","))
-    rows = [row for row in dict.fromkeys(rows) if len(row) > 1]
-    return [reading for row in rows for reading in ([(cell,) for cell in row], [row])]
-
-# %% ../../nbs/grading/02_readings.ipynb #943acae0
-def _parse_lines(lines: list[str]) -> list[list[tuple]]:
-    "All readings of plain text: by bars, or a cell a line, and as lists, rows with commas or pairs where they are."
-    if any("|" in line for line in lines):
-        lines = [_unframe(line) for line in lines]
-        rows = [_parse_row(line, "|") for line in lines]
-        if any(len(row) > 1 for row in rows):
-            return [rows]
-    readings: list[list[tuple]] = [[(parse_cell(line),) for line in lines]]
-    if len(lines) == 1:
-        return readings + _list_of_words(lines[0])
-    by_comma = [_parse_row(line, ",") for line in lines]
-    width = len(by_comma[0])
-    if width > 1 and all(len(row) == width for row in by_comma):
-        readings.append(by_comma)
-    pairs = [_PAIR.fullmatch(line) for line in lines]
-    if all(pairs):
-        readings.append([(parse_cell(pair[1]), parse_cell(pair[2])) for pair in pairs if pair])
-    return readings
-
-# %% ../../nbs/grading/02_readings.ipynb #2d665174
-def _csv_rows(text: str) -> list[tuple]:
-    "The rows of some lines of CSV, where an empty cell is NULL and a quoted one may have a line's end; else nothing."
-    if "\n" not in text or not set(text) & set(',"'):
-        return []
-    rows = list(csv.reader(io.StringIO(text, newline="")))
-    same_width = len({len(row) for row in rows}) == 1
-    return [tuple(BareText(c) if c else None for c in row) for row in rows] if same_width else []
-
-# %% ../../nbs/grading/02_readings.ipynb #fdfe1d2d
-def _plain_readings(text: str, columns: Sequence[str] = ()) -> list[list[tuple]]:
-    "The readings of a text as it stands: JSON, or lines with bars or commas."
-    text = text.strip()
-    if text[:1] in ("[", "{", '"'):
-        try:
-            return _parse_json(text, columns)
-        except (ValueError, RecursionError):
-            pass  # then it is plain text
-    lines = [line for line in text.split("\n") if line.strip()]
-    return [*_parse_lines(lines), *([rows] if (rows := _csv_rows(text)) else [])]
-
-# %% ../../nbs/grading/02_readings.ipynb #696881be
-_PYTHON_TOKEN = re.compile(
-    r"""\s*(?:([\[(])|([\])])|(,)|('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|([^\s,\[\]()'"]+))""", re.S
-)
-_PYTHON_WORDS: dict[str, Any] = {"None": None, "NULL": None, "null": None, "True": 1, "False": 0}
-
-# %% ../../nbs/grading/02_readings.ipynb #fa0e5cf3
-def _python_value(quoted: str | None, word: str | None) -> Any:
-    "The value of a token; raises `ValueError` for a word that is no value."
-    if quoted:
-        inner = quoted[1:-1].replace("\\'", "'").replace('\\"', '"').replace("'", "''")
-        return _unquote(f"'{inner}'")
-    if word in _PYTHON_WORDS:
-        return _PYTHON_WORDS[word]
-    if word and _parse_number(BareText(word)):
-        return BareText(word)
-    raise ValueError("not a value")
-
-# %% ../../nbs/grading/02_readings.ipynb #af7c9b63
-_MAX_PYTHON_DEPTH = 2  # a list of rows
-
-# %% ../../nbs/grading/02_readings.ipynb #9828d64f
-def _parse_python(text: str) -> list[list[tuple]]:
-    "All readings of a list or tuple in Python's notation; raises `ValueError` for anything else."
-    outer: list[Any] = []
-    stack = [outer]
-    end = 0
-    while end < len(text):
-        token = _PYTHON_TOKEN.match(text, end)
-        if token is None or (len(stack) == 1 and outer):
-            raise ValueError("not a list")
-        end = token.end()
-        opening, closing, comma, quoted, word = token.groups()
-        if opening:
-            stack.append([])
-            if len(stack) > _MAX_PYTHON_DEPTH + 1:
-                raise ValueError("nested")
-        elif closing and len(stack) > 1:
-            inner = stack.pop()
-            stack[-1].append(inner)
-        elif not comma:
-            stack[-1].append(_python_value(quoted, word))
-    if len(stack) > 1 or not outer or not isinstance(outer[0], list):
-        raise ValueError("not a list")
-    return _list_readings(outer[0])
-
-# %% ../../nbs/grading/02_readings.ipynb #a2a264a0
 _BARS = dict.fromkeys(map(ord, "│┃║┆┇┊┋╎╏"), "|")
 _RULE = re.compile(
     r"[-+=|:\s\u2500-\u257f]*[-=\u2500\u2501\u2550]{2}[-+=|:\s\u2500-\u257f]*|[|+]?\s*:?-+:?\s*[|+][-+:|\s]*"
 )
 _NO_ROWS = re.compile(r"\(no rows\)|\(0 rows\)|empty set(?: \(\d+\.\d+ sec\))?", re.I)
 _ROW_COUNT = re.compile(
-    r"\(\d+ rows?\)|\d+ rows? in set(?: \(\d+\.\d+ sec\))?\.?|\[\d+ rows? x \d+ columns?\]", re.I
+    r"\((\d{1,9}) rows?\)|(\d{1,9}) rows? in set(?: \(\d+\.\d+ sec\))?\.?", re.I
 )
-
-# %% ../../nbs/grading/02_readings.ipynb #6b6701e0
-def _fixed_width_cells(line: str, rule: str) -> tuple:
-    "The cells of a line whose columns begin where the runs of dashes of a rule do."
-    starts = [match.start() for match in re.finditer(r"-+", rule)]
-    ends = [*starts[1:], len(line)]
-    return tuple(parse_cell(line[start:end]) for start, end in zip(starts, ends))
-
-# %% ../../nbs/grading/02_readings.ipynb #c4bd751c
-def _table_rows(text: str) -> list[tuple] | None:
-    "The rows of a printed table without its header; None if it has no rule, or none where a table has one."
-    lines = [line.translate(_BARS).rstrip() for line in text.split("\n") if line.strip()]
-    if len(lines) > 1 and _ROW_COUNT.fullmatch(lines[-1].strip()):
-        del lines[-1]
-    first = next((i for i, line in enumerate(lines[:2]) if _RULE.fullmatch(line)), None)
-    if first is None or len(lines) < 2:
-        return None
-    rule = lines[first]
-    if first == 1:
-        has_number = any(map(_parse_number, _parse_row(_unframe(lines[0]), "|")))
-        body = [*(lines[:1] if has_number else ()), *lines[2:]]  # a number is no name
-    else:  # in a frame, where a row begins with a bar and a rule does not
-        rules = [
-            i for i, line in enumerate(lines) if line.lstrip()[0] != "|" and _RULE.fullmatch(line)
-        ]
-        body = [line for i, line in enumerate(lines) if i not in rules][
-            len(rules) > 2 and rules[1] == 2 :
-        ]
-    if first == 1 and not set("|+\u253c\u256a") & set(rule) and "|" not in "".join(body):
-        return [_fixed_width_cells(line, rule) for line in body] if set(rule) <= set("- ") else None
-    return [_parse_row(_unframe(line), "|") for line in body]
-
-# %% ../../nbs/grading/02_readings.ipynb #8a2b8557
-def _drop_header(
-    text: str,
-    columns: Sequence[str],  # of the last result
-    n_rows: int | None = None,  # of the last result; a name above more or fewer may be a value
-) -> str:
-    "A text without a first line that names the columns of the last result, between bars, commas, semicolons or tabs."
-    line, newline, rest = text.partition("\n")
-    n_lines = sum(bool(other.strip(" -|:+")) for other in rest.split("\n"))
-    is_whole = n_rows is None or n_lines == (n_rows or 1) or (n_lines > n_rows and '"' in rest)
-    if not newline or not columns or not is_whole:
-        return text
-    names = [name.strip().casefold() for name in columns]
-    shown = [format_value(name, 80).casefold() for name in columns]
-    for mark in "|,;\t" if len(columns) > 1 else ("|", "\0"):
-        lines = io.StringIO(_unframe(line), newline="")
-        cells = next(csv.reader(lines, delimiter=mark), [])
-        found = [cell.strip().strip("`*").casefold() for cell in cells]
-        if found in (names, shown):
-            return rest
-    return text
-
-# %% ../../nbs/grading/02_readings.ipynb #0ebdfc0c
-_COLUMN_NAME = re.compile(
-    r"(?!(?:none|n/?a|nil|null|nan|unknown|missing|nothing|empty)\s*$"
-    r"|more than|less than|at least|at most).*[^\W\d]|[#%]$",
-    re.I,
-)
-
-
-def _without_own_header(
-    rows: list[tuple],
-    is_seen: Callable[[str], bool],  # whether a text was a value of a result, and so is no name
-) -> list[tuple]:
-    "Rows without a first one of names above a column of numbers; the rows themselves if there is none."
-    if len(rows) < 2 or not all(
-        isinstance(n, str) and _COLUMN_NAME.match(n) and not is_seen(n) for n in rows[0]
-    ):
-        return rows
-    for cell, *below in zip(*rows):
-        if _parse_number(BareText(cell)) is None and all(map(_parse_number, below)):
-            return [
-                tuple(_WrittenNumber(c) if _parse_number(c) else c for c in row)
-                for row in _as_written(rows[1:])
-            ]
-    return rows
-
-# %% ../../nbs/grading/02_readings.ipynb #f023d256
-_EMPHASIS = re.compile(r"\*\*(.+?)\*\*|(?<!`)`([^`\n]+)`(?!`)")
 _BULLET = re.compile(r"\s*(?:[-*•]|(\d{1,6})[.)])\s+(\S.*)")
-_HEDGE = re.compile(
-    r"\b(?:or|maybe|perhaps|possibly|probably|likely|might|may|could|would|actually|instead|alternative\w*|however|but"
-    r"|unless|if|not|no|never|neither|nor|wrong|mistake|correction|unsure|though|although|assuming|either|wait|about"
-    r"|approximately|around|roughly|nearly|almost|except|other|candidates?|apart|minus|opposite|guess\w*)\b"
-    r"|n['’]t\b|\?|^(?:more|less|fewer) than\b|^at (?:least|most)\b",
-    re.I,
-)
-_DIGITS = re.compile(r"\d[\d.,\u00a0\u2009\u202f]*")
-
-# %% ../../nbs/grading/02_readings.ipynb #6a686e96
-def _numbers(text: str) -> set[str]:
-    "The digits of all numbers in a text."
-    return {re.sub(r"\D", "", number) for number in _DIGITS.findall(text)}
-
-# %% ../../nbs/grading/02_readings.ipynb #e7d383df
-_VERB = re.compile(
-    r"\S\s+(?:is|are|was|were|has|have|had|does|did|returns?|returned|shows?|showed|equals?|gives?|gave|means?|lives?"
-    r"|match(?:es)?|gets?|got|found|counted|appears?|seems?|exists?|can|cannot|can't|could"
-    r"|may|might|should|isn't|aren't"
-    r"|don't|doesn't|which|who|that|because|but|whose|we)(?=[\s,.]|$)"
-)
-_OPENING = re.compile(
-    r"(?:it|it['’]s|there|based|according|after|so|thus|therefore|hence|looking|i|we|they|this|these|those|that|here"
-    r"|sure|since|because|as|for|of|in|let|please|note|explanation|ok|okay|yes|no|from|by|only|my|you|out|among)\b"
-    r"[,:!]?\s+[a-z\d](?![^\s]*[|])",
-    re.I,
-)
-_SMALL_WORD = re.compile(r"(?<![^\s(\"'])[a-z]{2,}(?=[\s,.;:!?)]|$)")
-_MAX_LINE = 300  # characters of a line of prose
-
-# %% ../../nbs/grading/02_readings.ipynb #5220a345
-def _is_prose(line: str) -> bool:
-    "Whether a line reads as a sentence and not as a value."
-    if len(line) > _MAX_LINE:  # also of a hostile text, which must not cost time
-        return " " in line[:_MAX_LINE].strip() and len(line.split(None, 12)) > 12
-    bullet = _BULLET.fullmatch(line)
-    line = (bullet[2] if bullet else line).strip()
-    if " " not in line or line[0] in "'\"[({|":
-        return False
-    opening = _OPENING.match(line)
-    if _VERB.search(line) or (opening and not line[opening.end() - 1].isupper()):
-        return True
-    small = len(_SMALL_WORD.findall(line))
-    ends = line[-1] in ".!?" and not line.endswith("..") and len(line.split()) > 3
-    return bool(small and ends) or (small > 1 and bool(re.search(r"(?<![\w.-])\d", line)))
-
-# %% ../../nbs/grading/02_readings.ipynb #7d4c91fc
-def _drop_fence(text: str) -> str:
-    "Without the fence of a code block."
-    if len(text) < 7 or text[:3] != "```" or text[-3:] != "```":
-        return text
-    language, newline, code = text[3:-3].partition("\n")
-    if re.search(r"\d", language):
-        return text[3:-3]  # a line of the answer
-    return code if newline else language
-
-# %% ../../nbs/grading/02_readings.ipynb #c7dfe439
-def _drop_emphasis(text: str) -> str:
-    "Without Markdown's bold and code marks, and with straight quotes."
-    text = text.translate({0x201C: '"', 0x201D: '"', 0x2018: "'", 0x2019: "'"})
-    if "**" not in text and "`" not in text:
-        return text
-    return _EMPHASIS.sub(lambda m: m[1] or m[2] or "", text)
-
-# %% ../../nbs/grading/02_readings.ipynb #f32e454e
-_WRAPPED = re.compile(r"\\boxed\{([^{}]*)\}|<(answer|final_answer)>(.*)</\2>", re.S | re.I)
-
-# %% ../../nbs/grading/02_readings.ipynb #f3b22da6
-def _wrapped_text(text: str) -> str | None:
-    'The text in an object such as `{"answer": ...}`; None if there is none.'
-    if text[:1] != "{" or len(text) > 10_000:
-        return None
-    try:
-        value = _json_content(json.loads(text))
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, str) else None
-
-# %% ../../nbs/grading/02_readings.ipynb #2913fc32
-def _unwrap(text: str) -> str:
-    r"What stands in `\boxed{}`, `<answer>` or `{\"answer\": ...}`, which many prompts ask for."
-    match = _WRAPPED.fullmatch(text.strip("$ "))
-    inner = (match[1] or match[3] or "").strip() if match else _wrapped_text(text)
-    return inner or text
-
-# %% ../../nbs/grading/02_readings.ipynb #468471c3
-_PREFIX = re.compile(
-    r"(?:the\s+|my\s+)?(?:final\s+)?(?:answer|result)(?:\s+is\b|\s*[:=])\s*:?\s*|=\s+", re.I
-)
-_HEADING = re.compile(
-    r"(?:#{1,6}[ \t]+[^\n\d]*|(?:final\s+)?(?:answers?|results?|output|solution|response)[ \t]*:?)[ \t]*\n\s*",
-    re.I,
-)
-_LEADING_LINE = re.compile(r"([^\n|\"]{2,200}?):[ \t]*\n\s*")
-_ANSWER_SENTENCE = re.compile(
-    r"((?:[^.:;|\"\d\n]{1,120},\s+)?(?:so\s+|thus,?\s+|therefore,?\s+|hence,?\s+)?"
-    r"(?:the|my|our)\s+(?:final\s+|correct\s+)?"
-    r"(?:answer|result|output)(?:\s+(?:to|of|for|from)\s+(?:the|this|your|my)\s+(?:question|query|request))?"
-    r"\s+(?:is|was|equals)|[^.:;|\"\d\n]{0,120}\b(?:answer|results?|output|value)\b"
-    r"[^.:;|\"\d\n]{0,40}(?=:)):?\s+([^\n]+)",
+_HEADER = re.compile(
+    r"(?!(?:none|n/?a|nil|null|nan|unknown|missing|nothing|empty)\s*$|(?:more|less|at|not|about|or|either|around|over"
+    r"|under|nearly|almost|maybe)\b)[^\W\d][^\d:?]*|[#%]",
     re.I,
 )
 
-# %% ../../nbs/grading/02_readings.ipynb #e0200ba8
-def _drop_lead(text: str) -> str:
-    "Without what leads up to an answer."
-    match = _PREFIX.match(text) or _HEADING.match(text)
-    if match and not _HEDGE.search(match[0]):
-        return text[match.end() :]
-    if match := _LEADING_LINE.match(text):
-        is_small = all(len(number) < 3 for number in _numbers(match[1]))
-        if is_small and not _HEDGE.search(match[1]):
-            return text[match.end() :]
-    match = _ANSWER_SENTENCE.fullmatch(text) if len(text) <= _MAX_LINE else None
-    if match and not _HEDGE.search(match[1]):
-        return match[2]
-    return text
 
-# %% ../../nbs/grading/02_readings.ipynb #e63106b3
-_REMARK = re.compile(
-    r"(?:this|that|these|it|i|the|there|explanation|note|here|let|we|reason\w*"
-    r"|based|computed|calculated|counted|found|they"
-    r"|all|each|in|from|to|after|by|my|you|please|hope)\b",
-    re.I,
-)
-_SECOND_ANSWER = re.compile(r"\b(?:answers?|final)\b|\b[A-Z][\w-]*", re.A)
-
-# %% ../../nbs/grading/02_readings.ipynb #5b7872f4
-def _may_be_dropped(remarks: list[str], answer: str) -> bool:
-    "Whether some lines of prose can't be about another answer."
-    text = "\n".join(remarks)
-    if _HEDGE.search(text) or not _numbers(text) <= _numbers(answer):
-        return False
-    sentences = [s for s in re.split(r"[.!:]\s+|\n", text) if s.strip()]
-    inner = [re.sub(r"^\s*\W*\w+", "", s) for s in sentences]
-    known = set(re.findall(r"\w+", answer)) | {"I", "SQL", "NULL"}
-    starts = all(
-        _REMARK.match(s.lstrip()) or s.split()[0].strip(",'\"") in known for s in sentences
-    )
-    second = {word for s in inner for word in _SECOND_ANSWER.findall(s)}
-    return starts and second <= known
-
-# %% ../../nbs/grading/02_readings.ipynb #971cc5f2
-def _drop_remarks(text: str) -> str:
-    "Without the prose that follows an answer."
-    if "\n" not in text:
-        return text
-    lines = [line for line in text.split("\n") if line.strip()]
-    n = len(lines)
-    while n > 1 and _is_prose(lines[n - 1]):
-        n -= 1
-    if n == len(lines) or len(lines) - n > 20:
-        return text
-    answer = "\n".join(lines[:n])
-    return answer if _may_be_dropped(lines[n:], answer) else text
-
-# %% ../../nbs/grading/02_readings.ipynb #582a2a6b
-def _drop_bullets(text: str) -> str:
-    "Without the marks of a bulleted or numbered list; numbers must count from 1."
-    lines = [line for line in text.split("\n") if line.strip()]
-    items = []
-    for place, line in enumerate(lines, 1):
-        match = _BULLET.fullmatch(line)
-        if match is None or (match[1] and int(match[1]) != place):
-            return text
-        items.append(match[2])
-    if len(items) == 1 and _parse_number(BareText(items[0].strip())):
-        return text  # "- 5" may be a negative number
-    return "\n".join(items)
-
-# %% ../../nbs/grading/02_readings.ipynb #001b599f
-def _drop_full_stop(text: str) -> str:
-    "Without a full stop behind a value."
-    if not text.endswith(".") or text.endswith("..") or _is_prose(text.rpartition("\n")[2]):
-        return text
-    return text[:-1]
-
-# %% ../../nbs/grading/02_readings.ipynb #b5ea8b86
-def _drop_brackets(text: str) -> str:
-    "Without the brackets around a list of plain words."
-    inner = text[1:-1]
-    is_list = text[:1] == "[" and text[-1:] == "]" and inner.strip()
-    return inner if is_list and not set(inner) & set("[](){}'\"") else text
-
-# %% ../../nbs/grading/02_readings.ipynb #f383b87c
-_UNDRESSING = (
-    _unwrap,
-    _drop_fence,
-    _drop_emphasis,
-    _drop_lead,
-    _drop_remarks,
-    _drop_bullets,
-    _drop_full_stop,
-    _drop_brackets,
-)
-
-# %% ../../nbs/grading/02_readings.ipynb #cb09256e
-_ROUNDS = 3  # a list in a code block below a sentence takes two
+def _table(text: str) -> tuple[list[str], bool]:
+    "The lines of a text without rules, the header above one, a count of rows or marks of a list; and if it has a rule."
+    lines = [line.translate(_BARS).strip() for line in text.split("\n") if line.strip()]
+    if len(lines) > 1 and _ROW_COUNT.fullmatch(lines[-1]):
+        del lines[-1]
+    rules = [i for i, line in enumerate(lines) if line[0] != "|" and _RULE.fullmatch(line)] or [
+        i for i, line in enumerate(lines[:2]) if _RULE.fullmatch(line)
+    ]
+    if rules and rules[0] < 2 < len(lines):
+        body = [line for i, line in enumerate(lines) if i not in rules]
+        is_named = rules[0] == 1 or (len(rules) > 2 and rules[1] == 2)
+        numbers = any(map(_parse_number, _split(body[0].strip("|"), "|"))) if body else True
+        return body[is_named and not numbers :], True
+    items = [_BULLET.fullmatch(line) for line in lines]
+    if all(item and item[1] in (None, str(n)) for n, item in enumerate(items, 1)):
+        plain = [item[2] for item in items if item]
+        if len(plain) > 1 or not _parse_number(
+            BareText(plain[0])
+        ):  # "- 5" may be a negative number
+            return plain, False
+    return lines, False
 
 
-def _undressed_texts(text: str) -> Iterator[str]:
-    "What is left of a text after each step that changes it, until none does."
-    for _ in range(_ROUNDS):
-        start = text
-        for step in _UNDRESSING:
-            before, text = text, step(text).strip()
-            if text and text != before:
-                yield text
-            text = text or before
-        if text == start:
-            return
-
-# %% ../../nbs/grading/02_readings.ipynb #5e43d3d7
-def _as_json(text: str) -> str:
-    "Objects in Python's notation as JSON; what is neither stays no JSON."
-    words = {"None": "null", "True": "true", "False": "false"}
-
-    def token(match: re.Match) -> str:
-        quoted, word = match.groups()
-        if not quoted:
-            return words.get(word, word)
-        inner = quoted[1:-1].replace("\\'", "'")
-        return json.dumps(inner.replace('\\"', '"'), ensure_ascii=False)
-
-    return re.sub(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(\b[A-Z][a-z]+\b)""", token, text)
-
-# %% ../../nbs/grading/02_readings.ipynb #3dec09cd
-def _listed_readings(text: str, columns: Sequence[str] = ()) -> list[list[tuple]]:
-    "Readings of lists in Python's notation, or of a list or object on each line."
-    lines = [line.strip().rstrip(",") for line in text.split("\n") if line.strip()]
-    together = f"[{','.join(lines)}]"
-    forms = [(text, _parse_python), (together, _parse_json), (together, _parse_python)]
-    if "{" in text and "'" in text:
-        forms += [(_as_json(text), _parse_json), (_as_json(together), _parse_json)]
-    for form, parse in forms:
-        try:
-            return parse(form, columns) if parse is _parse_json else parse(form)
-        except (ValueError, RecursionError):
-            pass
-    return []
-
-# %% ../../nbs/grading/02_readings.ipynb #6df762d2
-def _special_readings(text: str, columns: Sequence[str] = ()) -> list[list[tuple]]:
-    "Readings of tables, of Python's lists, of rows with tabs, and of `(no rows)`, alone or below a header."
-    if _NO_ROWS.fullmatch(text.rpartition("\n")[2]):
-        return [[]] if text.count("\n") <= 1 or not _table_rows(text.rpartition("\n")[0]) else []
-    if text[0] in "[({":
-        return _listed_readings(text, columns)
-    if (rows := _table_rows(text)) is not None:
+def _with_and_without(
+    rows: list[tuple], columns: Sequence[str], is_seen: _Seen | None
+) -> list[list[tuple]]:
+    "Rows without a first one that names the columns of the last result, or with and without words above numbers."
+    names = [str(name).strip("`*\"' ").casefold() for name in rows[0]]
+    shown = [
+        [n.strip().casefold() for n in map(how, columns)]
+        for how in (str, lambda n: format_value(n, 80))
+    ]
+    if len(rows) < 2 or any(is_seen(name) for name in rows[0] if is_seen):
         return [rows]
-    if "\t" in text:
-        return [[tuple(map(parse_cell, line.split("\t"))) for line in text.split("\n")]]
-    return []
+    if names in shown:
+        return [rows[1:]]
+    above = any(all(map(_parse_number, below)) for _, *below in zip(*rows))
+    if not above or not all(isinstance(n, str) and _HEADER.fullmatch(n) for n in rows[0]):
+        return [rows]
+    below = [
+        tuple(_WrittenNumber(c) if isinstance(c, str) and _parse_number(c) else c for c in r)
+        for r in rows[1:]
+    ]
+    return [rows, below]
 
-# %% ../../nbs/grading/02_readings.ipynb #e3f84678
+
+def _line_readings(
+    text: str, columns: Sequence[str], is_seen: _Seen | None
+) -> Iterator[tuple[list[tuple], bool]]:
+    "The readings of lines, and whether bars or tabs part their cells."
+    lines, has_rule = _table(text)
+    if not lines:
+        return
+    mark = next((m for m in "|\t" if any(m in line for line in lines)), "")
+    if mark:
+        framed = [line[1:-1] if re.fullmatch(r"\|.*\|", line) else line for line in lines]
+        rows = [_split(line, mark) for line in framed]
+        if len(rows[0]) > 1 or framed != lines or has_rule:
+            if len(set(map(len, rows))) > 1 or any(
+                type(c) is BareText and not c for row in rows for c in row
+            ):
+                raise UnreadableAnswerError(_HOW)
+            yield from (
+                (some, True)
+                for some in ([rows] if has_rule else _with_and_without(rows, columns, is_seen))
+            )
+            return
+    whole = [(parse_cell(line),) for line in lines]
+    for some in [whole] if has_rule else _with_and_without(whole, columns, is_seen):
+        yield some, has_rule
+    if re.search(r"\d,\d", text) and len(lines) == 1 and not re.search(r",\s", text):
+        return  # 12,50 may be one number or two
+    start, joint, end = lines[0].rpartition(" and ")
+    if joint and len(lines) == 1 and not set(",;") & set(end) and ";" not in start:
+        lines = [f"{start.removesuffix(',')}, {end}"]
+    if len(lines) == 1 and ";" in lines[0]:
+        inner = [_split(part, ",") for part in lines[0].split(";")]
+        if len({len(row) for row in inner}) == 1 and len(inner[0]) > 1:
+            yield inner, False
+    for cut in ",;":
+        rows = [_split(line, cut) for line in lines]
+        if len({len(row) for row in rows}) > 1 or len(rows[0]) == 1:
+            continue
+        if len(rows) == 1:
+            yield [(cell,) for cell in rows[0]], False
+        else:
+            rows = [tuple(None if c == "" else c for c in row) for row in rows]
+        yield from ((some, False) for some in _with_and_without(rows, columns, is_seen))
+
+# %% ../../nbs/grading/02_readings.ipynb #d2b514c6
 def _checked_text(text: Any) -> str:
     "A text without blanks around it; raises `UnreadableAnswerError` for what can be no answer."
     if not isinstance(text, str):
         raise UnreadableAnswerError("The answer must be text.")
-    if len(text) > MAX_ANSWER_CHARS:
+    if len(text) > MAX_ANSWER_CHARS or sum(map(text.count, "\n|\t,;")) > _MAX_MARKS:
         raise UnreadableAnswerError(
-            f"The answer is longer than {MAX_ANSWER_CHARS:,} characters; use @last for long results."
+            f"The answer is longer than {MAX_ANSWER_CHARS:,} characters or {_MAX_MARKS:,} cells; use @last."
         )
-    if sum(map(text.count, "\n|\t,;")) > _MAX_MARKS:  # reading more would hold up others
-        raise UnreadableAnswerError(
-            f"The answer has more than {_MAX_MARKS:,} rows and cells; use @last for long results."
-        )
-    text = text.strip()
-    if not text:
+    if not text.strip():
         raise UnreadableAnswerError(
             "The answer is empty. Write a value, rows, [] for no rows, or @last."
         )
-    return text
+    return text.strip()
 
-# %% ../../nbs/grading/02_readings.ipynb #6596e417
-def _variants(
-    rows: list[tuple], readings: list[list[tuple]], is_seen: Callable[[str], bool]
-) -> Iterator[list[tuple]]:
-    "Some rows, also without a header of the agent's own, which no list has, and each with plain values."
-    is_list = [next(zip(*rows), ())] in readings
-    own = rows if is_list else _without_own_header(rows, is_seen)
-    for some in (rows,) if own is rows else (rows, own):
-        yield some
-        plain = [tuple(map(_plain_value, row)) for row in some]
-        if plain != some:
-            yield plain
 
-# %% ../../nbs/grading/02_readings.ipynb #4176809c
-def _forms(
-    text: str, columns: Sequence[str] = (), n_rows: int | None = None
-) -> Iterator[tuple[str, bool]]:
-    """A text as it stands and as it is undressed, and without the names of the columns of the last result; and whether
-    a header is gone."""
-    bodies: list[str] = []
-    for form in (text, *_undressed_texts(text)):
-        yield form, _table_rows(form) is not None
-        body = _drop_header(form, columns, n_rows).strip()
-        if body != form and body not in bodies:
-            bodies.append(body)
-            yield from ((inner, True) for inner in (body, *_undressed_texts(body)))
+def _form_readings(
+    text: str, columns: Sequence[str], is_seen: _Seen | None
+) -> Iterator[tuple[list[tuple], bool, bool]]:
+    "The readings of a text as it stands, whether a cell is one among bars or in JSON, and whether it is JSON."
+    above, _, last = text.rpartition("\n")
+    if _NO_ROWS.fullmatch(last) and (
+        not above or _with_and_without([_split(above, "|"), ()], columns, None) == [[()]]
+    ):
+        yield [], True, False
+        return
+    if text[0] in "[({":
+        with suppress(ValueError):
+            value = _load(text)
+            if isinstance(value, dict) and [k.lower() in _WRAPPERS for k in value] == [True]:
+                (inner,) = value.values()
+                if isinstance(inner, str) and inner.strip():
+                    yield from _form_readings(inner.strip(), columns, is_seen)
+                    return
+            yield from ((rows, True, True) for rows in _json_readings(value, columns))
+            return
+        raise UnreadableAnswerError(_HOW)
+    count = _ROW_COUNT.fullmatch(last) if above else None
+    for rows, among in _line_readings(text, columns, is_seen):
+        if count is None or len(rows) == int(count[1] or count[2]):
+            yield rows, among, False
 
-# %% ../../nbs/grading/02_readings.ipynb #023bb985
+
 def _iter_readings(
     text: str,
     columns: Sequence[str] = (),  # names of the columns of the agent's last result
-    n_rows: int | None = None,  # of the last result
-    is_seen: Callable[[str], bool] | None = None,  # whether a text was a value of a result
-) -> Iterator[list[tuple]]:
-    "The fair readings of an answer, each a list of rows; raises `UnreadableAnswerError`."
-    text = _checked_text(text)
-    for form, is_named in _forms(text, columns, n_rows):
-        is_value = (lambda cell: True) if is_named else is_seen or {}.__contains__
-        readings = [*_plain_readings(form, columns), *_special_readings(form, columns)]
-        for rows in readings:
-            yield from _variants(rows, readings, is_value)
+    is_seen: _Seen | None = None,  # whether a cell was a value of a result; None if nobody knows
+    about: str = "",  # the question
+) -> list[list[tuple]]:
+    "What an answer means beyond doubt, each a list of rows, the plainest first; raises `UnreadableAnswerError`."
+    text, about = _checked_text(text), " ".join((about, *columns))
+    is_text = is_seen is not None and not _parse_number(BareText(text)) and is_seen(BareText(text))
+    found: list[list[tuple]] = [[(BareText(text),)]] if is_text else []
+    inner = _undress(text)
+    for form in dict.fromkeys((text, inner, inner.removesuffix("."))):
+        with suppress(UnreadableAnswerError):
+            fair = [*_form_readings(form, columns, is_seen)] if form else []
+            sure = [
+                is_json
+                and is_seen is None
+                or all(_is_certain(c, is_seen, about, among) for row in rows for c in row)
+                for rows, among, is_json in fair
+            ]
+            for rows, *_ in fair if any(sure) else ():  # `a, b` is one text if it may be two
+                plain = [tuple(_plain(c, is_seen, about) for c in row) for row in rows]
+                found += [rows] if plain == rows else [rows, plain]
+    if not found:
+        raise UnreadableAnswerError(_HOW)
+    return found
 
-# %% ../../nbs/grading/02_readings.ipynb #39214dc1
-def parse_answer(text: str) -> list[list[tuple]]:
-    "All fair readings of an answer, the plainest first; raises `UnreadableAnswerError`."
-    return list(_iter_readings(text))
 
-# %% ../../nbs/grading/02_readings.ipynb #1802b9ae
-_GUESS = re.compile(
-    r"(?:either\s+)?\S+(?:\s+\S+){0,2}\s+or\s+\S+(?:\s+\S+){0,2}"
-    r"|(?:there|it|they|he|she|this|these|those|i)\s+(?:is|are|was|were|has|have|think|believe)\b.*"
-    r"|the\s+.*\s(?:is|are|was|were)\s.*"
-    r"|[a-z][\w ]{0,30}(?:\(\*\))?\s*[:=]\s*[-+$€£]?\d[\d.,]*\s*%?"
-    r"|[a-z][\w ]{0,40}:\s+\S.*"
-    r"|none|n/?a|nil|unknown|nothing|not found|no (?:results?|rows?|data|answer|match|matches)",
-    re.I | re.A,
-)
-_INEXACT = re.compile(
-    r"(?:about|around|exactly|precisely|only|just"
-    r"|approx\w*\.?|roughly|nearly|almost|circa|ca\.|over|under|at least|at most|more than|less than)"
-    r"\s+\S*\d.*"
-    r"|[~≈<>]=?\s*[-+]?[$€£]?\.?\d.*"
-    r"|[-+]?\d[\d.,]*\s*%?(?:\s+[a-z][a-z/-]*)+"
-    r"|.*\S\s*\((?-i:[a-z])[^()]*\)"
-    r"|[-+]?[$€£]?\d[\d.,]*\s*(?:[+?]|k|m|bn|million|thousand)"
-    r"|[-+]?\d[\d.,]*\s*(?:–|to)\s*\d[\d.,]*"
-    r"|not\s.*|(?:.*[(,]\s*)?(?:or|maybe|perhaps|possibly|probably)\s.*",
-    re.I | re.A,
-)
-_IN_SENTENCE = """The answer reads as a guess or a sentence. Give the value alone, without words around it, or one row
-on a line. Put a text in quotes if it is meant as it stands.""".replace("\n", " ")
-_HAS_UNIT = """The answer has a unit that neither the question nor the columns of the last result have.
-Give the number alone, or put the answer in quotes if it is a text.""".replace("\n", " ")
-_NO_COLUMNS = "The columns of the answer can't be told apart. Write one row on a line, with | between its cells."
+def _plain(cell: Any, is_seen: _Seen | None, about: str) -> Any:
+    "A cell in the usual form of its value."
+    if type(cell) is BareText and cell == "None" and not (is_seen and is_seen(cell)):
+        return None
+    value = _value(cell, is_seen, about)
+    return cell if value is None else value
 
-# %% ../../nbs/grading/02_readings.ipynb #0f83944f
-_SHARE_WORDS = re.compile(r"percent|pct|%|share|rate|proportion|ratio|fraction", re.I)
-_MONEY_WORDS = re.compile(
-    r"[$€£¥]|price|cost|fee|salar|wage|income|revenue|budget|amount|paid|pay|spen[dt]|earn"
-    r"|money|dollar|euro|pound|usd|eur"
-    r"|gbp|profit|debt|loan|balance|expens|cheap|charge|tax|worth|fare|rent|donat|bonus|turnover",
-    re.I,
-)
-
-# %% ../../nbs/grading/02_readings.ipynb #e24ff2ff
-def _unit_fits(unit: str, about: str) -> bool:
-    "Whether a question, or names of columns, are about what a sign stands for."
-    if len(unit) > 1:
-        return False
-    if not about and unit != "%":
-        return True  # a currency changes no number, and nothing speaks against it
-    return bool((_SHARE_WORDS if unit == "%" else _MONEY_WORDS).search(about))
-
-# %% ../../nbs/grading/02_readings.ipynb #7319fdaa
-_ALIGNED = re.compile(r"\s*\S+(?: \S+)*(?:\s{2,}\S+(?: \S+)*)+\s*")
-_NAMED_NUMBER = re.compile(r"[A-Z][a-z]+ #?\d+")
-_SQL = re.compile(r"(?:select\s.+|with\s.+\bas\s*\(.+\bselect\s.+)", re.I | re.S)
-_IS_SQL = "The answer is SQL. Run it with QUERY, and answer with its values or with @last."
-
-# %% ../../nbs/grading/02_readings.ipynb #c96bd8ac
-class _Doubts(NamedTuple):
-    "What is not clear about an answer, given what the agent has seen; each method gives a sentence, or nothing."
-
-    is_seen: (
-        Callable[[str], bool] | None
-    )  # whether a text was a value of a result; None if nobody knows
-    about: str  # the question and names of columns, which say what units fit
-
-    def seen(self, text: str) -> bool:
-        "Whether a text was a value, or is values with commas between them that were seen or are numbers."
-        if self.is_seen is None:
-            return False
-        cells = _parse_row(text, ",")
-        known = (type(c) is not BareText or _parse_number(c) or self.is_seen(c) for c in cells)
-        return self.is_seen(text) or (len(cells) > 1 and all(known))
-
-    def cell(self, cell: Any) -> str:
-        if type(cell) is not BareText or len(cell) > _MAX_LINE or cell.isalpha() or cell.isdigit():
-            return ""
-        if unit := _split_unit(cell)[1]:
-            return "" if _unit_fits(unit, self.about) else _HAS_UNIT
-        named = self.is_seen is not None and _NAMED_NUMBER.fullmatch(cell)
-        return _IN_SENTENCE if named or _INEXACT.fullmatch(cell) else ""
-
-    def rows(self, rows: Iterable[tuple]) -> str:
-        for cell in (cell for row in rows for cell in row):
-            doubt = self.cell(cell)
-            if doubt and not self.seen(cell):
-                return doubt
-        return ""
-
-    def line(self, line: str) -> str:
-        "About a line that stands alone."
-        cell = parse_cell(line)
-        if type(cell) is not BareText or _parse_number(cell):
-            return ""
-        if "|" not in line and (
-            len(line) <= _MAX_LINE and _GUESS.fullmatch(line.rstrip(".")) or _is_prose(line)
-        ):
-            return _IN_SENTENCE
-        if "|" in line:
-            return self.rows([_parse_row(line, "|")])
-        return next(filter(None, map(self.cell, (cell, *_parse_row(line, ",")))), "")
-
-    def lines(self, lines: list[str]) -> str:
-        for line in lines:
-            if "|" in line:
-                doubt = self.rows([_parse_row(line, "|")])
-            else:
-                pair = _PAIR.fullmatch(line)
-                doubt = _IN_SENTENCE if _is_prose(line) else self.cell(parse_cell(line))
-                doubt = doubt or (self.cell(parse_cell(pair[2])) if pair else "")
-            if doubt and not self.seen(line.strip()):
-                return doubt
-        if all(len(s) <= _MAX_LINE and "  " in s.strip() and _ALIGNED.fullmatch(s) for s in lines):
-            return _NO_COLUMNS
-        return ""
-
-    def form(self, text: str) -> str:
-        "About a text as it stands."
-        inner = _wrapped_text(text)
-        if inner is not None:
-            return "" if self.seen(inner) else self.line(inner)
-        readings: list = []
-        if text[0] in '[{("':
-            with suppress(ValueError, RecursionError):
-                readings = _parse_json(text)
-        if readings := readings or _special_readings(text):
-            return self.rows(readings[0])
-        if _SQL.fullmatch(text) and not self.seen(text):
-            return _IS_SQL
-        lines = [line for line in text.split("\n") if line.strip()]
-        if len(lines) > 1:
-            return self.lines(lines)
-        doubt = self.line(text)
-        return "" if doubt and self.seen(text) else doubt
-
-# %% ../../nbs/grading/02_readings.ipynb #cfaaa8cf
+# %% ../../nbs/grading/02_readings.ipynb #8fecbfa3
 def _needs_quotes(text: str) -> bool:
     "Whether a text that is meant as it stands would be in doubt without quotes."
-    return not text.isalpha() and "  " in text or bool(_Doubts(None, "").form(text) if text else "")
+    if not _is_certain(BareText(text), None, "", False):
+        return True
+    return _iter_readings(text)[0] != [(text,)]
 
 # %% ../../nbs/grading/02_readings.ipynb #d72591a7
-def _find_doubt(
-    text: str,
-    is_seen: Callable[[str], bool] | None = None,  # whether a text was a value of a result
-    about: str = "",  # the question
-    columns: Sequence[str] = (),  # names of the columns of the agent's last result
-    n_rows: int | None = None,  # of the last result
-) -> str:
-    """Why an answer can't be read as one value or one table beyond doubt, and what to send instead; empty if it can.
-    Raises `UnreadableAnswerError` for what can be no answer at all."""
-    doubts, doubt = _Doubts(is_seen, " ".join(filter(None, (about, *columns)))), ""
-    for form, _ in _forms(_checked_text(text), columns, n_rows):
-        said = doubts.form(form)
-        if not said:
-            return ""
-        doubt = doubt or said
-    return doubt
+def parse_answer(text: str) -> list[list[tuple]]:
+    "All fair readings of an answer, the plainest first; raises `UnreadableAnswerError`."
+    return _iter_readings(text)

@@ -201,7 +201,7 @@ def _judge_value(ask: "Ask", text: str) -> "Verdict":
         ordered=False if q.ranks is None else q.ranks,
         last=result.rows if result else None,
         columns=last.column_names if last else (),
-        is_seen=evidence.holds_text,
+        is_seen=evidence.lookup(),
         about=q.question_text,
     )
     verdict = verify(text, q.gold_answer, **seen)
@@ -237,6 +237,8 @@ def _share(ask: "Ask") -> float | None:
 
 # %% ../../nbs/play/05_acts.ipynb #c721e98b
 _TABLE = "Name of the table."
+_FORMS = "a value as a result shows it, rows written as a | b, JSON, or @last for the result of the last query"
+_ELSE = "Put a text that no result has in quotes; anything else is told back and costs a step."
 _CORE = (
     Act(
         "DESCRIBE",
@@ -279,7 +281,7 @@ _CORE = (
         "answer",
         "value",
         "Submit the answer and end the episode.",
-        "A value, rows written as a | b, or @last for the result of the last query.",
+        f"{_FORMS[0].upper()}{_FORMS[1:]}.",
         _answer,
         "end",
         hint="an answer",
@@ -421,7 +423,7 @@ def prompt(
     end = (
         "Then call answer; the next question may follow it." if talks else "Then call answer, once."
     )
-    return " ".join([*parts, end])
+    return " ".join([*parts, end, f"An answer is {_FORMS}. {_ELSE}"])
 
 # %% ../../nbs/play/05_acts.ipynb #4aa62934
 class Settings(TypedDict, total=False):

@@ -17,7 +17,7 @@ from itertools import accumulate, islice
 from ..database.catalog import TableInfo
 from ..database.database import Database
 from ..database.guards import EnvironmentFailedError
-from ..grading.answers import Evidence
+from ..grading.answers import Evidence, _origins
 from .reward import _ResultOrigin
 from ..sql.analysis import referenced_tables
 from ..sql.text import quote_identifier
@@ -167,7 +167,7 @@ class _Board:
         seen, database = self.evidence.last_seen, self.database
         assert seen is not None  # the reward asks only after a query
         sql = seen.sql or ""
-        columns = [i for i, origin in enumerate(seen.origins(database)) if origin.tables]
+        columns = [i for i, origin in enumerate(_origins(seen, database)) if origin.tables]
         try:
             read = frozenset(referenced_tables(sql)) & {name.lower() for name in database.tables}
             without_rows = database.emptied().query(sql).rows
