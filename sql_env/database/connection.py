@@ -18,7 +18,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Condition, RLock
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import apsw
 
@@ -28,7 +28,6 @@ from sql_env.database.guards import (
     Limits,
     QueryError,
     _make_authorizer,
-    _make_safe,
     connect_readonly,
     count_functions,
     to_query_error,
@@ -96,20 +95,6 @@ def _bounded_compiling() -> Iterator[None]:
         yield
     finally:
         _memory.end_compiling()
-
-# %% ../../nbs/database/02_connection.ipynb #7d6a4177
-_T = TypeVar("_T")
-
-# %% ../../nbs/database/02_connection.ipynb #42126316
-def _with_own_memory(
-    work: Callable[[], _T],  # may be begun twice
-) -> _T:
-    "What some work of ours gives, done again while nobody compiles if it lacks memory; raises `apsw.NoMemError`."
-    try:
-        return work()
-    except apsw.NoMemError:
-        with _memory.compile_lock:  # nobody else compiles
-            return work()
 
 # %% ../../nbs/database/02_connection.ipynb #4114ebdc
 try:
@@ -230,33 +215,8 @@ class _LargeFile(apsw.VFSFile):
         return super().xRead(amount, offset)
 
 # %% ../../nbs/database/02_connection.ipynb #2c0f7e11
-class _UnlockedFile:
-    "What SQLite asks of a file that only one connection uses."
-
-    def xSync(self, flags: int) -> None:
-        pass
-
-    def xLock(self, level: int) -> None:
-        pass
-
-    def xUnlock(self, level: int) -> None:
-        pass
-
-    def xCheckReservedLock(self) -> bool:
-        return False
-
-    def xFileControl(self, operation: int, pointer: int) -> bool:
-        return False
-
-    def xSectorSize(self) -> int:
-        return 4096
-
-    def xDeviceCharacteristics(self) -> int:
-        return 0
-
-# %% ../../nbs/database/02_connection.ipynb #6c1d445d
-class _TempFile(_UnlockedFile):
-    "A temporary file of SQLite, in memory."
+class _TempFile:
+    "A temporary file of SQLite, in memory, which one connection uses."
 
     def __init__(self, files: "_Files"):
         self.files, self.data = files, bytearray()
@@ -281,7 +241,28 @@ class _TempFile(_UnlockedFile):
     def xClose(self) -> None:
         self.xTruncate(0)
 
-# %% ../../nbs/database/02_connection.ipynb #2633219b
+    def xSync(self, flags: int) -> None:
+        pass
+
+    def xLock(self, level: int) -> None:
+        pass
+
+    def xUnlock(self, level: int) -> None:
+        pass
+
+    def xCheckReservedLock(self) -> bool:
+        return False
+
+    def xFileControl(self, operation: int, pointer: int) -> bool:
+        return False
+
+    def xSectorSize(self) -> int:
+        return 4096
+
+    def xDeviceCharacteristics(self) -> int:
+        return 0
+
+# %% ../../nbs/database/02_connection.ipynb #6c1d445d
 class _Files(FixedClock):
     "The file layer of one connection: the clock stands still, and temporary files are counted."
 
@@ -289,15 +270,11 @@ class _Files(FixedClock):
         self,
         budget: _Budget,
         is_large: bool = False,
-        pages: Any = None,
         scheduler: FairScheduler | None = None,
     ):
-        self.budget, self.is_large, self.pages = budget, is_large, pages
-        self.scheduler = scheduler
-        self.used, self.share = (
-            0,
-            0,
-        )  # bytes of temporary files, and of the process's memory for them
+        self.budget, self.is_large, self.scheduler = budget, is_large, scheduler
+        # bytes of temporary files, and of the process's memory for them
+        self.used, self.share = 0, 0
         self.layer = f"{FixedClock.name}_{id(self)}"
         super().__init__(self.layer)
 
@@ -305,14 +282,7 @@ class _Files(FixedClock):
         "A file; SQLite gives a temporary one no name."
         if not name:
             return _TempFile(self)
-        if self.pages is not None:
-            flags[1] = flags[0]
-            return self.pages
         return _LargeFile(name, flags, self.budget) if self.is_large else super().xOpen(name, flags)
-
-    def xAccess(self, name: str, flags: int) -> bool:
-        "Whether there is a file; beside a private copy there is no journal."
-        return self.pages is None and super().xAccess(name, flags)
 
     def take(self, n: int) -> None:
         "Count bytes of temporary files; raises `apsw.FullError` beyond the limit."
@@ -501,7 +471,6 @@ class GuardedConnection:
         path: Path | bytes | None,  # a file, the bytes of one, or nothing: an empty database
         tables: frozenset[str],  # names, in lower case, that may be read
         limits: Limits,  # what each statement may use
-        pages: Any = None,  # the file of a private copy, in the place of one at `path`
         is_counted: bool = False,  # calls of functions that can be slow are
         scheduler: FairScheduler | None = None,  # of the cores, where many sessions share them
     ):
@@ -509,7 +478,7 @@ class GuardedConnection:
         self.limits, self.is_counted = limits, False
         self._twin: GuardedConnection | None = None  # for statements whose functions are counted
         self._counted: dict[str, bool] = {}  # those
-        self._open_twin = partial(type(self), path, tables, limits, None, True, scheduler)
+        self._open_twin = partial(type(self), path, tables, limits, True, scheduler)
         self.reason = ""  # why the last statement failed: cell, operations or another
         self.has_run = False  # it was compiled
         self.known: dict[str, _Known] = {}
@@ -522,18 +491,11 @@ class GuardedConnection:
         is_large = (
             isinstance(path, Path) and path.is_file() and path.stat().st_size > LARGE_FILE_BYTES
         )
-        self._files = _Files(self.budget, is_large, pages, scheduler)
-        if pages is not None:
-            pages.budget = self.budget
+        self._files = _Files(self.budget, is_large, scheduler)
         # SQLite's limit is the process's, so that opening fails while others compile
         with _memory.compile_lock:
-            if pages is None:
-                layer, charge = self._files.layer, _weak_charge(self.budget)
-                self.con = connect_readonly(path, limits, layer, charge)
-            else:
-                flags = apsw.SQLITE_OPEN_READWRITE
-                con = apsw.Connection("copy", flags, vfs=self._files.layer, statementcachesize=64)
-                self.con = _make_safe(con, limits, _weak_charge(self.budget))
+            layer, charge = self._files.layer, _weak_charge(self.budget)
+            self.con = connect_readonly(path, limits, layer, charge)
             self.con.execute("PRAGMA temp_store=FILE").fetchall()
             self.budget.pages_read = pages_read(self.con)
         self.con.authorizer = _make_authorizer(tables, self.log.on_function, self.log.on_view)
@@ -699,25 +661,20 @@ class GuardedConnection:
     @contextmanager
     def trusted(self) -> Iterator[apsw.Connection]:
         "The connection without its guards, for brief SQL of our own; nobody else compiles meanwhile."
-        with _memory.compile_lock, self.unguarded() as con:
-            yield con
-
-    @contextmanager
-    def unguarded(self) -> Iterator[apsw.Connection]:
-        "The same for longer work, beside others that compile: it may lack memory, `apsw.NoMemError`."
         con, authorizer = self.con, self.con.authorizer
-        self._set_cell(self.limits.cell)
-        kept = {kind: con.limit(kind, value) for kind, value in _WIDE.items()}
-        con.authorizer = None
-        con.set_progress_handler(None)
-        self.budget.begin(Limits.gold())  # that of the last statement may be used up
-        try:
-            yield con
-        finally:
-            for kind, value in kept.items():
-                con.limit(kind, value)
-            con.authorizer = authorizer
-            self._look_every(self.budget.every)
+        with _memory.compile_lock:
+            self._set_cell(self.limits.cell)
+            kept = {kind: con.limit(kind, value) for kind, value in _WIDE.items()}
+            con.authorizer = None
+            con.set_progress_handler(None)
+            self.budget.begin(Limits.gold())  # that of the last statement may be used up
+            try:
+                yield con
+            finally:
+                for kind, value in kept.items():
+                    con.limit(kind, value)
+                con.authorizer = authorizer
+                self._look_every(self.budget.every)
 
     def close(self) -> None:
         "Close the connection."

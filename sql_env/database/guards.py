@@ -360,13 +360,7 @@ def connect_readonly(
     charge: Callable[[int], object] = bool,  # told what functions of ours cost, in operations
 ) -> apsw.Connection:
     "A read-only connection with all switches set to safe; no authorizer and no budget yet."
-    return _make_safe(_open(path, vfs), limits, charge)
-
-
-def _make_safe(
-    con: apsw.Connection, limits: Limits, charge: Callable[[int], object] = bool
-) -> apsw.Connection:
-    "A connection that was just opened, with all switches set to safe."
+    con = _open(path, vfs)
     for pragma in _PRAGMAS:
         con.execute(f"PRAGMA {pragma}").fetchall()
     con.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)

@@ -9,99 +9,17 @@ __all__ = ['MOST_CHANGED', 'Change', 'WritableCopy']
 
 # %% ../../nbs/database/06_writing.ipynb #26ec0a26
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from itertools import zip_longest
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
 
-from sql_env.database.catalog import (
-    TableInfo,
-    _add_name_hint,
-    has_row_numbers,
-    row_number_name,
-)
-from sql_env.database.connection import (
-    GuardedConnection,
-    _bounded_compiling,
-    _Budget,
-    _memory,
-    _UnlockedFile,
-    _with_own_memory,
-)
-from sql_env.database.guards import (
-    Limits,
-    QueryError,
-    _check_text,
-    connect_readonly,
-    to_query_error,
-)
+from .catalog import TableInfo, _add_name_hint
+from .connection import GuardedConnection, _bounded_compiling, _memory
+from .guards import Limits, QueryError, _check_text, to_query_error
 from ..sql.text import Result, first_word, format_value, quote_identifier, split_statements
-
-# %% ../../nbs/database/06_writing.ipynb #de6526e6
-class _ChangedPages(_UnlockedFile):
-    "A database file whose changed pages lie in memory; the file itself is only read."
-
-    most = 96 * 2**20  # bytes of changed pages; each of 20,000 rows may lie on one of its own
-    every = 256  # reads between two looks at the budget
-
-    def __init__(self, path: Path):
-        self.file = path.open("rb", buffering=0)
-        self.size = self.file.seek(0, 2)
-        self.kept = self.size  # bytes of the file that were not cut off
-        self.reads, self.budget = 0, _Budget(Limits())  # that of a connection, once it has one
-        self.changed: dict[int, bytes] = {}
-        self._before = self.changed, 0, 0  # what `undo` goes back to
-        self.page_size = 4096
-        head = self.xRead(100, 0)
-        size = int.from_bytes(head[16:18], "big")
-        self.page_size = 65536 if size == 1 else size
-        if head[18:20] != b"\1\1":  # with a write-ahead log, which a copy has not
-            self.changed[0] = _without_log(self.xRead(self.page_size, 0))
-
-    def xRead(self, n: int, offset: int) -> bytes:
-        self.reads += 1
-        if not self.reads % self.every and self.budget.on_pages():
-            raise apsw.InterruptError("interrupted")
-        number, start = divmod(offset, self.page_size)
-        if number in self.changed:
-            return self.changed[number][start : start + n]
-        self.file.seek(offset)
-        return self.file.read(max(0, min(n, self.kept - offset)))
-
-    def xWrite(self, data: bytes, offset: int) -> None:
-        number = offset // self.page_size
-        if number not in self.changed and (len(self.changed) + 1) * self.page_size > self.most:
-            raise apsw.FullError("too many pages were changed")
-        self.changed[number] = bytes(data)
-        self.size = max(self.size, offset + len(data))
-
-    def begin(self) -> None:
-        "Remember what is there, for `undo`."
-        self._before = dict(self.changed), self.size, self.kept
-
-    def undo(self) -> None:
-        "Forget what was written since `begin`; SQLite has rolled it back."
-        self.changed, self.size, self.kept = self._before
-
-    def xFileSize(self) -> int:
-        return self.size
-
-    def xTruncate(self, size: int) -> None:
-        self.size, self.kept = size, min(self.kept, size)
-        for number in [n for n in self.changed if n * self.page_size >= size]:
-            del self.changed[number]
-
-    def xClose(self) -> None:
-        self.file.close()
-
-# %% ../../nbs/database/06_writing.ipynb #8cf0c7d9
-def _without_log(image: bytes) -> bytes:
-    "The start of a database file, marked as one that needs no write-ahead log."
-    return image[:18] + b"\1\1" + image[20:]
 
 # %% ../../nbs/database/06_writing.ipynb #b4328080
 _CHARACTERS = 8000  # of the statements that are carried out together
@@ -116,17 +34,6 @@ _CHANGES = {
 }
 _VERBS = dict(INSERT="inserted", UPDATE="updated", DELETE="deleted")
 
-# %% ../../nbs/database/06_writing.ipynb #7a39a339
-class _RowCount(NamedTuple):
-    "How many rows of a table a statement changed, those that triggers and references changed included."
-
-    table: str
-    verb: str  # inserted, updated or deleted
-    rows: int
-
-    def __str__(self):
-        return f"{format_value(self.table, 80)}: {self.rows} row{'s' if self.rows != 1 else ''} {self.verb}"
-
 # %% ../../nbs/database/06_writing.ipynb #843f7d44
 class Change(NamedTuple):
     "A row that is no longer as it was."
@@ -136,78 +43,8 @@ class Change(NamedTuple):
     old: tuple | None  # the whole row as it was; None if it was added
     new: tuple | None  # as it is now; None if it was removed
 
-# %% ../../nbs/database/06_writing.ipynb #dbce3c71
-class _Layout:
-    "How the rows of a table are read: by their numbers, or all of them."
-
-    def __init__(self, con: apsw.Connection, table: str):
-        self.table, self.name = table, quote_identifier(table)
-        info = con.execute(f"PRAGMA table_xinfo({self.name})").fetchall()
-        columns = [row for row in info if row[6] != 1]
-        names = [str(row[1]) for row in columns]
-        places = sorted((row[5], i) for i, row in enumerate(columns) if row[5])
-        self.primary = [i for _, i in places]
-        number = row_number_name(names) if has_row_numbers(con, table) else ""
-        self.number = number and quote_identifier(number)
-
-    def at(self, con: apsw.Connection, number: int) -> tuple | None:
-        "The row of that number."
-        sql = f"SELECT * FROM {self.name} WHERE {self.number} = ?"
-        return con.execute(sql, (number,)).fetchone()
-
-    def all(self, con: apsw.Connection) -> Iterable[tuple]:
-        "Every row; keys that SQLite lets be NULL are not unique."
-        return con.execute(f"SELECT * FROM {self.name}", can_cache=False)
-
-    def key(self, row: tuple, number: int = 0) -> tuple:
-        "The key of a row."
-        return tuple([row[i] for i in self.primary]) or (number,)
-
-# %% ../../nbs/database/06_writing.ipynb #30691241
-def _surplus(
-    old: Iterable[tuple],
-    new: Iterable[tuple],  # in about the same order
-) -> Counter[tuple]:
-    "How often rows are in one and not in the other: above 0 in `old`, below in `new`."
-    found: Counter[tuple] = Counter()
-    for pair in zip_longest(old, new):
-        if pair[0] == pair[1]:
-            continue
-        for row, n in zip(pair, (1, -1)):
-            if row is not None:
-                found[row] += n
-                if not found[row]:
-                    del found[row]
-    return found
-
-# %% ../../nbs/database/06_writing.ipynb #71000f52
-def _row_changes(
-    layout: _Layout,
-    old: apsw.Connection,
-    new: apsw.Connection,
-    numbers: Iterable[int],  # of the rows that may differ
-) -> Iterator[Change]:
-    "The rows of a table that differ between two databases."
-    table = layout.table
-    if layout.number:
-        for number in sorted(numbers):
-            before, after = layout.at(old, number), layout.at(new, number)
-            if before != after:
-                yield Change(table, layout.key(before or after or (), number), before, after)
-        return
-    surplus = _surplus(layout.all(old), layout.all(new))
-    added: dict[tuple, list[tuple]] = {}  # by key
-    for row in (-surplus).elements():
-        added.setdefault(layout.key(row), []).append(row)
-    for before in (+surplus).elements():
-        key = layout.key(before)
-        afters = added.get(key)
-        yield Change(table, key, before, afters.pop(0) if afters else None)
-    for key, rows in added.items():
-        yield from (Change(table, key, None, row) for row in rows)
-
 # %% ../../nbs/database/06_writing.ipynb #807a861e
-_SMALL_BYTES = 256 * 2**10  # of a database that is copied as a whole
+_MOST_BYTES = 96 * 2**20  # of a database that is copied
 _GROWTH = 8 * 2**20  # bytes by which a copy may grow
 _MOST_ROWS = 20_000  # that one EXECUTE may change
 _MOST_NAMED = 8  # references that an error names
@@ -220,11 +57,12 @@ _TRIGGERS = "SELECT lower(name) FROM sqlite_schema WHERE type = 'trigger'"
 _CASCADES = """SELECT DISTINCT lower(t.name) FROM sqlite_schema AS t, pragma_foreign_key_list(t.name) AS f
     WHERE t.type = 'table' AND (f.on_delete NOT IN ('NO ACTION', 'RESTRICT')
     OR f.on_update NOT IN ('NO ACTION', 'RESTRICT'))"""
+_KEYED = "SELECT lower(t.name) FROM sqlite_schema AS t, pragma_index_info(t.name) WHERE t.type = 'table'"
 
 # %% ../../nbs/database/06_writing.ipynb #8932d0c3
 MOST_CHANGED = (
     f"{_MOST_ROWS:,} rows by one call, {_MOST_NUMBERS:,} rows and "
-    f"{_ChangedPages.most // 2**20} MB of the database in all, and {_GROWTH // 2**20} MB of growth"
+    f"{_MOST_BYTES // 2**20} MB of the database in all, and {_GROWTH // 2**20} MB of growth"
 )
 _TOO_MUCH = dict(  # by the kind of an error, what is said of a change
     operations="The change needs too many operations.",
@@ -254,53 +92,47 @@ class WritableCopy:
     ):
         self.database, self.infos, self.limits = database, database.infos, limits
         self.writes = frozenset(database.table_key(table) for table in tables)
-        self._touched: dict[str, set[int]] = {}  # numbers of rows by table, lower case
-        self._batch: dict[str, set[int]] = {}  # those of the statements that run now
+        self._primary = {
+            info.name.lower(): [i for i, c in enumerate(info.columns) if c.primary_key]
+            for info in database.infos
+        }
+        self._batch: dict[str, dict] = {}  # `_rows` of the statements that run now
         self._counts: Counter[tuple[str, str]] = Counter()
         self._refused = False
         self._problem: QueryError | None = None
-        self._changes: list[Change] | None = []  # those so far; None if they are not known
-        self.executed = 0  # calls of `execute` that went well
         self.is_closed = False  # only its changes are left
-        path = database.path
-        is_small = isinstance(path, bytes) or path.stat().st_size <= _SMALL_BYTES
-        self._pages = pages = None if is_small else _ChangedPages(path)  # type: ignore[arg-type]
-        tables_read = frozenset(info.name.lower() for info in database.infos)
-        self._guarded = GuardedConnection(
-            None, tables_read, limits, pages, scheduler=database.scheduler
-        )
+        path, megabyte = database.path, 2**20
+        size = len(path) if isinstance(path, bytes) else path.stat().st_size
+        if size > _MOST_BYTES:
+            most = f"a database of at most {_MOST_BYTES // megabyte} MB"
+            raise QueryError("too_large", f"Only {most} can be changed; it has {size // megabyte}.")
+        tables_read = frozenset(self._primary)
+        self._guarded = GuardedConnection(None, tables_read, limits, scheduler=database.scheduler)
         self._may_read: Any = self._guarded.con.authorizer
-        self._before: apsw.Connection | None = None  # to an image, as it was at the beginning
-        self._layouts: dict[str, _Layout] = {}
         with self._guarded.trusted() as con:
             for pragma in _PRAGMAS:
                 con.execute(f"PRAGMA {pragma}").fetchall()
         self._guarded.con.limit(apsw.SQLITE_LIMIT_TRIGGER_DEPTH, _TRIGGER_DEPTH)
-        self._growth = 1  # pages; the empty database has none that counts
-        self.load(path if isinstance(path, bytes) else path.read_bytes() if is_small else None)
+        self.load(path if isinstance(path, bytes) else path.read_bytes())
         with self._guarded.trusted() as con:
-            self._growth = _GROWTH // con.pragma("page_size")
-            con.pragma("max_page_count", con.pragma("page_count") + self._growth)
-            self._triggers = frozenset(name for (name,) in con.execute(_TRIGGERS))
-            self._cascades = frozenset(name for (name,) in con.execute(_CASCADES))
+            names = ({name for (name,) in con.execute(s)} for s in (_TRIGGERS, _CASCADES, _KEYED))
+            self._triggers, self._cascades, self._keyed = names
             if not _can_check_references(con, self.writes):
                 con.pragma("foreign_keys", False)
 
     def load(
         self,
-        image: bytes | None,  # of a database with the same tables; None: the one that is there
+        image: bytes,  # of a database with the same tables
     ) -> None:
         "Forget all changes, and begin with another content."
-        self._touched, self._image = {}, image and _without_log(image)
-        self._changes, self.executed = [], 0
-        if self._before is not None and self._image is not None:
-            self._before.deserialize("main", self._image)
+        # first and last values of the rows that were touched, by table in lower case and by number or key
+        self._rows: dict[str, dict[Any, list[tuple | None]]] = {}
         with self._guarded.trusted() as con:
-            if self._image is not None:
-                con.deserialize("main", self._image)
+            con.deserialize("main", image[:18] + b"\1\1" + image[20:])  # without a write-ahead log
             con.execute("SELECT 1 FROM sqlite_schema LIMIT 0").fetchall()  # reads long definitions
             con.pragma("journal_mode", "MEMORY")
-            con.pragma("max_page_count", con.pragma("page_count") + self._growth)
+            growth = _GROWTH // con.pragma("page_size")
+            con.pragma("max_page_count", con.pragma("page_count") + growth)
 
     def reverse(self) -> None:
         "From now on rows that no ORDER BY sorts come in the opposite order, where SQLite can do that."
@@ -310,8 +142,8 @@ class WritableCopy:
     def execute(
         self,
         sql: str,  # INSERT, UPDATE and DELETE, one or several
-    ) -> list[_RowCount]:
-        "Carry out some statements, all or none of them; raises `QueryError`."
+    ) -> list[str]:
+        "Carry out some statements, all or none; how many rows of each table changed. Raises `QueryError`."
         self.check_open()
         _check_text(sql, max(_CHARACTERS, self.limits.sql))
         statements = split_statements(sql)
@@ -337,13 +169,16 @@ class WritableCopy:
                 else:
                     is_long = next_way
                     self._guarded.count_functions()
-        self._changes = None
-        self.executed += 1
-        for table, numbers in self._batch.items():
-            self._touched.setdefault(table, set()).update(numbers)
-        shown = {info.name.lower(): info.name for info in self.database.infos}
-        counts = self._counts.items()
-        return [_RowCount(shown[t], verb, n) for (t, verb), n in counts if t in shown]
+        for table, rows in self._batch.items():
+            kept = self._rows.setdefault(table, {})
+            for key, (old, new) in rows.items():
+                kept.setdefault(key, [old, new])[1] = new
+        shown = {info.name.lower(): format_value(info.name, 80) for info in self.infos}
+        return [
+            f"{shown[table]}: {n} row{'s' if n != 1 else ''} {verb}"
+            for (table, verb), n in self._counts.items()
+            if table in shown
+        ]
 
     def query(
         self,
@@ -362,7 +197,7 @@ class WritableCopy:
         key = self.database.table_key(table)
         if not self.is_touched:
             return self.database.describe(table)
-        info = next(info for info in self.database.infos if info.name.lower() == key)
+        info = next(info for info in self.infos if info.name.lower() == key)
         rows = None
         with suppress(QueryError):
             rows = self.query(f"SELECT count(*) FROM {quote_identifier(info.name)}").rows[0][0]
@@ -376,52 +211,25 @@ class WritableCopy:
 
     def changes(self) -> list[Change]:
         "All rows that are no longer as they were, by table and key; also once the copy is closed."
-        if self._changes is None:
-            self._changes = _with_own_memory(self._find_changes)
-        return list(self._changes)
-
-    def _find_changes(self) -> list[Change]:
-        "The rows that differ from those at the beginning; raises `apsw.NoMemError` and `QueryError`."
-        found: list[Change] = []
-        try:
-            with self._guarded.unguarded() as con:
-                before = self._before or self._open_before()
-                for info in self.database.infos:
-                    if numbers := self._touched.get(info.name.lower()):
-                        if info.name not in self._layouts:
-                            self._layouts[info.name] = _Layout(con, info.name)
-                        layout = self._layouts[info.name]
-                        found += _row_changes(layout, before, con, numbers)
-            if self._before is None:
-                before.close()
-        except apsw.NoMemError:
-            raise
-        except (apsw.Error, UnicodeError) as e:
-            raise to_query_error(e) from None
+        found = []
+        for info in self.infos:
+            table = info.name.lower()
+            rows = self._rows.get(table, {})
+            for number in rows if table in self._keyed else sorted(rows):
+                old, new = rows[number]
+                if old != new:
+                    key = self._key(table, old or new or ()) or (number,)
+                    found.append(Change(info.name, key, old, new))
         return found
 
-    def _open_before(self) -> apsw.Connection:
-        "A connection to the content at the beginning."
-        if self._image is not None:
-            self._before = con = apsw.Connection(":memory:")
-            con.deserialize("main", self._image)
-            return con
-        con = connect_readonly(self.database.path, Limits.gold())
-        con.limit(apsw.SQLITE_LIMIT_LENGTH, 10**9)
-        con.limit(apsw.SQLITE_LIMIT_COLUMN, 10**9)
-        con.limit(apsw.SQLITE_LIMIT_VARIABLE_NUMBER, 1)
-        return con
+    def _key(self, table: str, row: tuple) -> tuple:
+        "The primary key of a row, empty without one."
+        return tuple([row[i] for i in self._primary.get(table, ())])
 
     def close(self) -> None:
         "Forget the copy; its changes are kept."
-        try:
-            self.changes()
-        finally:
-            if not self.is_closed:
-                self.is_closed, self._changes = True, self._changes or []
-                self._guarded.close()
-                if self._before is not None:
-                    self._before.close()
+        self.is_closed = True
+        self._guarded.close()
 
     def __enter__(self):
         return self
@@ -432,11 +240,11 @@ class WritableCopy:
     @property
     def is_touched(self) -> bool:
         "Whether any row may have changed."
-        return bool(self._touched)
+        return bool(self._rows)
 
     @property
     def _allowed(self) -> str:
-        allowed = (i.name for i in self.database.infos if i.name.lower() in self.writes)
+        allowed = (i.name for i in self.infos if i.name.lower() in self.writes)
         names = [format_value(name, 80) for name in allowed]
         return f"INSERT, UPDATE and DELETE are allowed on {', '.join(names) or 'no table'}."
 
@@ -467,13 +275,13 @@ class WritableCopy:
     def _explain(self, e: QueryError, sql: str) -> QueryError:
         if "FOREIGN KEY" in e.message:
             return QueryError(e.kind, e.message, self._references())
-        tables = {info.name.lower(): info for info in self.database.infos}
+        tables = {info.name.lower(): info for info in self.infos}
         return _add_name_hint(e, sql, tables)
 
     def _references(self) -> str:
         "The references from and to the tables that a batch tried to change, in words."
         found = []
-        for info in self.database.infos:
+        for info in self.infos:
             for column in info.columns:
                 target = column.references.rpartition(".")[0].strip('"')
                 if target and not self._batch.keys().isdisjoint(
@@ -487,9 +295,7 @@ class WritableCopy:
         "Carry out checked statements within a transaction; raises `QueryError`."
         con = self._guarded.con
         self._batch, self._counts, self._problem = {}, Counter(), None
-        self._rows_left = min(_MOST_ROWS, _MOST_NUMBERS - sum(map(len, self._touched.values())))
-        if self._pages is not None:
-            self._pages.begin()
+        self._rows_left = min(_MOST_ROWS, _MOST_NUMBERS - sum(map(len, self._rows.values())))
         with self._guarded.trusted():
             con.execute("BEGIN")
         con.authorizer = self._authorize
@@ -512,8 +318,6 @@ class WritableCopy:
                     if con.in_transaction:
                         con.execute("ROLLBACK")
                         con.set_last_insert_rowid(last_row)
-                    if not (is_done or self._pages is None):
-                        self._pages.undo()
 
     def _run(self, statement: str, is_long: bool) -> None:
         self._refused = False
@@ -551,29 +355,36 @@ class WritableCopy:
         return self._may_read(operation, first, second, database, source)
 
     def _on_row(self, row: Any) -> None:
-        "Note a row before it is changed; too many, and those of other tables, stop the statement."
+        "Note a row before it is changed, or stop the statement."
+        try:
+            self._note(row)
+        except QueryError as e:
+            self._problem = self._problem or e
+            self._guarded.con.interrupt()
+
+    def _note(self, row: Any) -> None:
+        "Count a row, and keep its values; raises `QueryError` for one that must not be changed."
         table = row.table_name.lower()
-        if not row.depth and table not in self.writes:
-            self._stop(QueryError("not_allowed", "That is not allowed here.", self._allowed))
-        numbers = self._batch.setdefault(table, set())
-        numbers.add(row.rowid)
-        numbers.add(row.rowid_new)
         self._counts[table, _VERBS[row.op]] += 1
         self._rows_left -= 1
+        if not row.depth and table not in self.writes:
+            raise QueryError("not_allowed", "That is not allowed here.", self._allowed)
         if self._rows_left < 0:
-            self._stop(QueryError("too_large", f"The change is too large; at most {MOST_CHANGED}."))
+            raise QueryError("too_large", f"The change is too large; at most {MOST_CHANGED}.")
         try:
-            _ = row.old, row.new
+            sides = (row.old, row.rowid), (row.new, row.rowid_new)
         except UnicodeDecodeError:
             why = "A row that would change has, or gets, a text that is not valid UTF-8."
-            self._stop(QueryError("encoding", why))
-        except apsw.RangeError:  # of a table with columns that are worked out when they are read
-            pass
-
-    def _stop(self, problem: QueryError) -> None:
-        if self._problem is None:
-            self._problem = problem
-            self._guarded.con.interrupt()
+            raise QueryError("encoding", why) from None
+        except apsw.RangeError:
+            what = f"{format_value(row.table_name, 80)} has virtual generated columns"
+            raise QueryError("not_allowed", f"{what}, so its rows can't be changed here.") from None
+        rows = self._batch.setdefault(table, {})
+        for is_new, (values, number) in enumerate(sides):
+            if values is not None:
+                key = self._key(table, values) if table in self._keyed else number
+                first = None if is_new else values
+                rows.setdefault(key, [first, None])[1] = values if is_new else None
 
 # %% ../../nbs/database/06_writing.ipynb #4fc30dc1
 def _can_check_references(con: apsw.Connection, tables: Iterable[str]) -> bool:
