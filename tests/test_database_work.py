@@ -1,7 +1,7 @@
 """Work that is counted where no callback comes: pages of large files, views that grow while they are compiled.
 
 What a statement may read, that a cold file and a warm one, neighbours and statements before change no verdict, that
-views which come to thousands of tables are never named to SQLite, and that samples come from the whole of a table.
+views which come to thousands of tables are never named to SQLite, and that samples come from rows within the budget.
 """
 
 import os

@@ -146,12 +146,14 @@ def _read_row(
         found = [query(f"SELECT {', '.join(part)} {place}").rows for part in parts]
         return [tuple(chain.from_iterable(rows)) for rows in zip(*found)]
     except QueryError as e:
-        if e.kind != "encoding":
+        if e.kind not in ("encoding", "memory"):
             raise
     cells = []
     for c in names:
-        text_as_bytes = f"CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) ELSE {c} END"
-        cells.append([f"typeof({c}) = 'text'", text_as_bytes])
+        size = f"octet_length({c})"
+        is_text, is_long = f"typeof({c}) = 'text'", f"{size} > {limits.cell // 2}"
+        value = f"WHEN {is_long} THEN CAST({size} || ' bytes' AS BLOB) WHEN {is_text} THEN CAST({c} AS BLOB)"
+        cells.append([f"{is_text} OR {is_long}", f"CASE {value} ELSE {c} END"])
     row: list = []
     for part in _in_parts(cells, limits):
         row.extend(query(f"SELECT {', '.join(part)} {place}").rows[0])
