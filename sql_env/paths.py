@@ -175,8 +175,12 @@ def unpack_archive(archive: Path) -> Path:
             return target
         if sum(size for _, size, _ in members) > _MAX_UNPACKED_BYTES:
             raise SourceError(f"{archive.name} would unpack to more than 20 GB.")
-        with replacing(target) as part:
-            z.extractall(part)
+        try:
+            with replacing(target) as part:
+                z.extractall(part)
+        except (zipfile.BadZipFile, zlib.error, RuntimeError) as e:  # the last: with a password
+            todo = "Unpack it yourself and give the folder."
+            raise SourceError(f"{archive.name} can't be unpacked: {e}. {todo}") from None
     return target
 
 # %% ../nbs/00_paths.ipynb #0845a77a

@@ -95,7 +95,7 @@ def test_encodings(tmp_path, encoding):
     (tmp_path / "t.tsv").write_text("städt\tx\nZürich\t1\n", encoding=encoding)
     path = import_files([tmp_path / "t.tsv"], tmp_path / "out", tell=told.append)
     assert stored(path) == [("Zürich", 1)] and Database(path).columns("t")[0].name == "städt"
-    assert ["cp1252" in note for note in told] == [True] * (encoding == "cp1252")
+    assert ["cp1252 (Western European), such as 'städt'" in note for note in told] == [True] * (encoding == "cp1252")
 
 
 VALUES = [
@@ -168,6 +168,30 @@ def test_formulas_without_kept_values_are_told(tmp_path):
     book.save(tmp_path / "t.xlsx")
     import_files([tmp_path / "t.xlsx"], tmp_path / "out", tell=told.append)
     assert [note.startswith("t.xlsx, column double: 2 formulas") for note in told] == [True]
+
+
+@pytest.mark.parametrize(
+    "rows, merged, says",
+    [
+        (
+            [["Fleet 2024"], [], ["ship", "tons"], ["Aurora", "x"]],
+            "",
+            ["column 2 has no name. If names stand further down"],
+        ),
+        ([[7, "Aurora"], [8, "Bora"]], "", ["a column is called 7. If the first line is data"]),
+        ([["port", "ship"], ["Oslo", "a"], [None, "b"]], "A2:A3", ["sheet Sheet: of merged cells (A2:A3) all but"]),
+        ([["port", "ship"], ["Oslo", "a"], [None, "b"]], "", []),
+    ],
+)
+def test_a_sheet_whose_first_line_is_no_head_and_merged_cells_are_told(tmp_path, rows, merged, says):
+    book, told = pytest.importorskip("openpyxl", reason="pip install 'sql_env[data]'").Workbook(), []
+    for row in rows:
+        book.active.append(row)
+    if merged:
+        book.active.merge_cells(merged)
+    book.save(tmp_path / "t.xlsx")
+    import_files([tmp_path / "t.xlsx"], tmp_path / "out", tell=told.append)
+    assert len(told) == len(says) and all(part in note for part, note in zip(says, told)), told
 
 
 @pytest.mark.parametrize("name, content, says", cases("data_import_what_can_not_be_imported"))

@@ -66,6 +66,14 @@ def test_values_come_back_typed(tmp_path):
     assert kind(db.query, "SELECT a FROM t") == "encoding"
     assert db.query("SELECT hex(a), b FROM t").rows == [("FF41", 1), ("66696E65", 2)]
     assert db.sample("t").rows == [("\ufffdA", 1), ("fine", 2)]
+    # values that no statement may read: SAMPLE says how long they are, and shows the other columns
+    schema, long = "CREATE TABLE t(a, b, c); CREATE VIEW v AS SELECT * FROM t", b"\1" * 3_000_000
+    db = Database(
+        build_database(tmp_path / "b.sqlite", schema, {"t": [("quay", long, "é" * 20_000), ("pier", b"", "x")]})
+    )
+    assert kind(db.query, "SELECT b FROM t") == kind(db.query, "SELECT c FROM t") == "memory"
+    for name in ("t", "v"):
+        assert db.sample(name).rows == [("quay", "3000000 bytes", "40000 bytes"), ("pier", b"", "x")]
 
 
 def test_samples_are_fair(tmp_path):

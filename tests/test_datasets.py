@@ -9,9 +9,12 @@ from inspect import signature
 from pathlib import Path
 
 import pytest
+import typer
 from test_sources import zipped
+from typer.testing import CliRunner
 
-from sql_env import EpisodeEnv, Limits, OraclePolicy, audit_questions, evaluate
+from sql_env import EpisodeEnv, Limits, OraclePolicy, audit_questions, evaluate, sources
+from sql_env.cli import app
 from sql_env.cli.app import SourceOptions
 from sql_env.database.database import build_database
 from sql_env.paths import BUNDLED, SourceError
@@ -227,6 +230,127 @@ def test_pointers_of_git_lfs_are_told_and_cost_no_other_database(mini):
     put(mini / "mini_dev_sqlite.json", POINTER)
     with pytest.raises(SourceError, match="mini_dev_sqlite.json is a pointer of Git LFS"):
         load("bird", mini)
+
+
+ANOTHER = {  # a value for each option of a source that is not the usual one
+    "split": "dev",
+    "level": 2,
+    "seed": 7,
+    "n": 3,
+    "unanswerable": 1.0,
+    "evidence": False,
+    "descriptions": True,
+    "dialect": "mysql",
+    "revision": "v2",
+    "download": True,
+}
+FLAGS = dict(seed="--worlds-seed", n="-n")  # on the command line, where they are not called as in Python
+
+
+@pytest.fixture
+def published(mini, lite, tmp_path):
+    "A small set for each source that takes a path, in which each of its options has something to do."
+    asked = [
+        dict(question="How heavy?", db_id="harbour", query=HEAVY),
+        dict(question="?", db_id="harbour", query="SELECT 1"),
+    ]
+    for root in ("spider", "sparc", "cosql/sql_state_tracking"):
+        harbour(tmp_path / root / "database/harbour/harbour.sqlite")
+    for name in ("dev", "train_spider"):
+        put(tmp_path / f"spider/{name}.json", asked)
+    turn = dict(database_id="harbour", interaction=[dict(utterance="How heavy?", query=HEAVY)])
+    for name in ("sparc/", "cosql/sql_state_tracking/cosql_"):
+        put(tmp_path / f"{name}dev.json", [turn])
+        put(tmp_path / f"{name}train.json", [turn])
+    harbour(tmp_path / "own/harbour.sqlite")
+    gold = "SELECT `name` FROM `ship` WHERE `name` RLIKE 'o'"
+    lines = [dict(question="Which?", sql=gold, evidence=HINT, split=split) for split in ("dev", "train")]
+    put(tmp_path / "own/questions.jsonl", "\n".join(map(json.dumps, lines)))
+    put(tmp_path / "own/README.md", "")
+    paths = {name: tmp_path / name for name in ("spider", "sparc", "cosql")}
+    return paths | dict(bird=mini, spider2_lite=lite, folder=tmp_path / "own", hf=tmp_path / "own")
+
+
+def seen(questions):
+    "All that an option of a source can change."
+    return [*questions], questions.quarantined, questions.left_out, questions.descriptions
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_each_option_has_an_effect_on_a_source_or_is_refused_by_its_name(source, published):
+    path = published.get(source)
+    usual = seen(load(source, path))
+    for name, value in ANOTHER.items():
+        try:
+            assert seen(load(source, path, **{name: value})) != usual, f"{name}={value!r} of {source} is ignored"
+        except SourceError as e:
+            names = f"{name}=", f"{name!r}", f"no {name}", f"no {value}.json"
+            assert any(said in str(e) for said in names), (name, str(e))
+    if path is None:  # a folder that is not there is never the bundled set
+        with pytest.raises(SourceError, match="takes no path="):
+            load(source, "nowhere")
+        with pytest.raises(SourceError, match="nothing at 'nowhere'"):
+            SourceOptions(path=Path("nowhere")).load()
+
+
+def test_an_option_without_effect_beside_others_is_refused(published, tmp_path, monkeypatch):
+    (published["bird"] / "dev_databases/harbour/database_description/ship.csv").unlink()
+    for name, line in dict(plain={}, gone=dict(database="port")).items():
+        harbour(tmp_path / name / "harbour.sqlite")
+        put(tmp_path / name / "questions.jsonl", dict(question="?", sql="SELECT 1") | line)
+    cases = [
+        ("bird", published["bird"], dict(descriptions=True), "there are no descriptions"),
+        ("hf", published["hf"], dict(revision="v2"), "is a folder, which has no revision"),
+        ("hf", published["hf"], dict(split="test"), "no split 'test'; it has 'dev', 'train'"),
+        ("folder", published["folder"], dict(split="test"), "no split 'test'; it has 'dev', 'train'"),
+        ("folder", tmp_path / "plain", dict(split="train"), "its questions name none: leave out the split"),
+        ("folder", tmp_path / "gone", dict(split="train"), "gone: 1 x database port is missing"),
+        ("spider", published["spider"], dict(download=True), "Leave out download="),
+    ]
+    for source, path, options, says in cases:
+        with pytest.raises(SourceError, match=says):
+            load(source, path, **options)
+    monkeypatch.setenv("SQL_ENV_SPIDER", str(published["spider"]))
+    with pytest.raises(SourceError, match="which SQL_ENV_SPIDER may hold"):
+        load("spider", download=True)
+
+
+def test_each_command_passes_the_options_of_its_source_on(tmp_path, monkeypatch):
+    "To `load`, which refuses those without an effect, or it has no such option."
+    log = tmp_path / "log.jsonl"
+    questions = load("bundled", split="test").sample(1)
+    evaluate(EpisodeEnv(questions), OraclePolicy(questions), log=log, progress=False)
+    asked = {}
+
+    def spy(source, path=None, split=None, **options):
+        asked.update(options, source=source, path=path, split=split)
+        raise SourceError("that will do")
+
+    monkeypatch.setattr(sources, "load", spy)
+    beside = {
+        "export": ["vet_clinic-12"],
+        "rescore": [str(log)],
+        "view": [str(log)],
+        "trajectories": ["--out", str(tmp_path / "a")],
+        "evaluate": ["--log", str(tmp_path / "b")],
+    }
+    told = dict(ANOTHER, path=Path("mine"), source="hf")
+    n = 0
+    for command, click in typer.main.get_command(app).commands.items():
+        flags = {flag: option for option in click.params for flag in option.opts}
+        if "--source" not in flags or command in ("train", "serve", "mcp"):
+            continue
+        for name, value in told.items():
+            flag = FLAGS.get(name, f"--{name}")
+            option = flags.get(flag)
+            if not option or flag == "-n" and command not in ("data", "audit"):
+                continue  # elsewhere -n is how much is played
+            given = [f"--no-{name}"] if value is False else [flag] if option.is_flag else [flag, str(value)]
+            asked.clear()
+            said = CliRunner().invoke(app, [command, *beside.get(command, []), *given])
+            assert isinstance(said.exception, SourceError) and asked.get(name) == value, (command, given, said.output)
+            n += 1
+    assert n > 60
 
 
 WITH_PATH = [name for name, read in SOURCES.items() if name != "hf" and "path" in signature(read).parameters]

@@ -4,7 +4,9 @@ import datetime as dt
 import json
 import re
 import shutil
+import unicodedata
 import zipfile
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -12,6 +14,8 @@ from typer.testing import CliRunner
 from sql_env import EpisodeEnv, SourceError
 from sql_env.cli import app
 from sql_env.database.database import Database, build_database
+from sql_env.evaluation.harness import evaluate
+from sql_env.policies.baselines import OraclePolicy
 from sql_env.questions.question_set import save_question_set
 from sql_env.sources import files, loading
 from sql_env.sources.loading import load, load_batches
@@ -56,7 +60,7 @@ def test_questions_come_from_tables_as_from_jsonl(harbour, form, head):
     found = load("folder", harbour)
     assert [(q.question_text, q.gold_sql) for q in found] == ASKED
     assert found[1].gold_answer == (("Sea Fox",), ("Bora",))
-    assert [q.question_id for q in found] == [f"{harbour.name}-0001", f"{harbour.name}-0002"]
+    assert [q.question_id for q in found] == ["harbour-0001", "harbour-0002"]
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
@@ -134,6 +138,8 @@ NOT_FOR_PEOPLE = {  # files and folders that programs and people leave beside da
     "__MACOSX/port.sqlite": "database",
     "old.sqlite": "folder",
     "old.jsonl": "folder",
+    "Thumbs.db": b"\xd0\xcf\x11\xe0" * 100,
+    "new.db3": b"",
     "._port.sqlite": APPLE,
     "._asked.jsonl": APPLE,
     "~$asked.xlsx": APPLE,
@@ -192,6 +198,47 @@ def test_the_nearest_file_of_a_name_is_the_database_and_two_are_refused(tmp_path
             files._database_files(tmp_path)
     else:
         assert files._database_files(tmp_path) == {name: tmp_path / path for name, path in found.items()}
+
+
+def test_questions_of_a_copied_renamed_or_zipped_folder_have_the_same_ids(harbour, tmp_path_factory):
+    "So logs can be compared, and a run goes on: ids came from the name of the folder."
+    write(harbour, "csv", ("question", "sql"), ASKED)
+    moved, name = tmp_path_factory.mktemp("moved") / "by Ida", unicodedata.normalize("NFD", "havnà")
+    shutil.copytree(harbour, moved)
+    archive = Path(shutil.make_archive(str(moved), "zip", moved))
+    sets = [
+        load("folder", path) for path in (harbour, moved, archive, shutil.copy(archive, moved.with_suffix(".data")))
+    ]
+    assert [[*questions] for questions in sets] == 4 * [[*sets[0]]]
+    assert [questions.name for questions in sets] == [harbour.name, "by Ida", "by Ida", "by Ida"]
+    log = moved.parent / "log.jsonl"
+    for questions in sets:
+        evaluate(EpisodeEnv(questions), OraclePolicy(questions), log=log, progress=False)
+    assert len(log.read_text().splitlines()) == 3
+    # a database whose name macOS has written, and what JSON has for no value
+    (moved / "harbour.sqlite").rename(moved / f"{name}.sqlite")
+    write(moved, "jsonl", ("question", "sql", "id", "database"), [(*ASKED[0], None, None), (*ASKED[1], 7, "havnà")])
+    (moved / "asked.csv").unlink()
+    assert [q.question_id for q in load("folder", moved)] == ["havnà-0001", "7"]
+
+
+def test_a_broken_archive_is_refused(harbour, tmp_path_factory):
+    write(harbour, "csv", ("question", "sql"), ASKED)
+    mine = Path(shutil.make_archive(str(tmp_path_factory.mktemp("zip") / "mine"), "zip", harbour))
+    whole = mine.read_bytes()
+    for at in (80, whole.index(b"PK\1\2") + 8):  # within the content, and the flag of a password
+        mine.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(SourceError, match="mine.zip can't be unpacked: .* Unpack it yourself"):
+            load("folder", mine)
+
+
+def test_a_second_file_with_the_same_questions_is_refused(harbour):
+    write(harbour, "jsonl", ("question", "sql"), ASKED)
+    (harbour / "more.JSONL").write_text('{"question": "How many?", "sql": "SELECT 1"}')
+    assert len(load("folder", harbour)) == 3
+    shutil.copy(harbour / "asked.jsonl", harbour / "asked (copy).jsonl")
+    with pytest.raises(SourceError, match="asked.jsonl, line 1: the question stands in asked .copy..jsonl too"):
+        load("folder", harbour)
 
 
 def test_a_hidden_folder_beside_the_only_one_with_questions_is_none(harbour, tmp_path_factory):

@@ -189,7 +189,7 @@ def test_filter_split_sample_and_get(questions):
     assert ids(questions[1:3]) == ["q1", "q2"] and questions[-1].question_id == "q4"
     with pytest.raises(AttributeError):
         questions.filter(colour="red")
-    with pytest.raises(KeyError, match="no split 'dev'; it has 'train', 'test', ''"):
+    with pytest.raises(KeyError, match="no split 'dev'; it has 'train', 'test'"):
         questions.split("dev")
     assert ids(questions.sample(2, seed=1)) == ids(questions.sample(2, seed=1))
     assert [len(questions.sample(n)) for n in (0, 2, 99)] == [0, 2, 4]

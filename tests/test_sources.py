@@ -284,7 +284,7 @@ def test_folder(own, bundled, tmp_path):
     ]
     qs = load("folder", write_lines(own, *lines))
     found = [(q.question_id, q.gold_answer, q.split) for q in qs]
-    assert found == [("mine-0001", ((1.5,),), ""), ("ink", ((4.0,),), "test")]
+    assert found == [("shop-0001", ((1.5,),), ""), ("ink", ((4.0,),), "test")]
     assert [q.flags for q in qs.quarantined] == [("error",)] and qs.left_out == {"database moon is missing": 1}
     assert [q.question_id for q in load("folder", own, split="test")] == ["ink"]
     with pytest.raises(SourceError, match="no split 'dev'; it has"):

@@ -279,7 +279,7 @@ class SourceOptions:
 
     def load(
         self,
-        n: int | None = None,  # number of questions, if they are generated
+        drawn: int | None = None,  # number of questions, if they are generated
         show_progress: bool = True,
         **options: Any,  # of the source
     ) -> "QuestionSet":
@@ -291,13 +291,13 @@ class SourceOptions:
             level=self.level,
             seed=self.worlds_seed,
             unanswerable=self.unanswerable,
-            n=n if takes_option(source, "n") else None,
+            n=drawn if takes_option(source, "n") else None,
             evidence=self.evidence,
             descriptions=self.descriptions or None,
             dialect=self.dialect,
             limits=self.limits,
         )
-        options |= {name: x for name, x in wanted.items() if x is not None}
+        options = {name: x for name, x in (wanted | options).items() if x is not None}
         return sources.load(source, self.path, self.split, progress=show_progress, **options)
 
 # %% ../../nbs/cli/01_app.ipynb #8721e39b

@@ -94,7 +94,10 @@ def _data_command(
     questions_from: SourceOptions,
     seed: Seed = 0,
     questions: Annotated[int, typer.Option(help="Show this many questions.")] = 5,
-    n: Annotated[int, typer.Option("-n", min=1, help="Number of generated questions.")] = 100,
+    n: Annotated[
+        int | None,
+        typer.Option("-n", min=1, help="Number of generated questions; 100 if not given."),
+    ] = None,
     workers: Workers = 1,
     download: Annotated[
         bool, typer.Option("--download", help="Download Spider from its authors, once.")
@@ -112,8 +115,8 @@ def _data_command(
         return
     if out and out.is_dir() and any(out.iterdir()):
         raise SourceError(f"The folder {out.name!r} is not empty. Name a new one.")
-    options = dict(download=True) if download else {}
-    loaded = questions_from.load(n, show_progress=not as_json, workers=workers, **options)
+    given = dict(n=n, download=download or None)
+    loaded = questions_from.load(show_progress=not as_json, workers=workers, **given)
     if out:
         from sql_env.questions.question_set import save_question_set
 
@@ -178,7 +181,10 @@ def _import_command(
 @_with_groups
 def _audit_command(
     questions: SourceOptions,
-    n: Annotated[int, typer.Option("-n", min=1, help="Number of generated questions.")] = 100,
+    n: Annotated[
+        int | None,
+        typer.Option("-n", min=1, help="Number of generated questions; 100 if not given."),
+    ] = None,
     workers: Workers = 1,
     out: Annotated[Path | None, typer.Option(help="Folder for the report and the flags.")] = None,
     as_json: AsJson = False,
@@ -189,7 +195,7 @@ def _audit_command(
     """
     from sql_env.evaluation.audit import audit_markdown, audit_questions, audit_summary, save_report
 
-    loaded = questions.load(n, show_progress=not as_json)
+    loaded = questions.load(show_progress=not as_json, n=n)
     with ProcessPoolExecutor(workers) if workers > 1 else nullcontext() as pool:
         report = audit_questions(loaded, executor=pool, progress=not as_json)
     if out:

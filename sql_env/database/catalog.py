@@ -515,15 +515,6 @@ def middle_key(low: Any, high: Any) -> Any:
         return middle if low < middle < high else None
     return None
 
-# %% ../../nbs/database/03_catalog.ipynb #fc150248
-def _format_key(value: int | float | str) -> str:
-    "A key in a statement; raises `TypeError` for what has no middle."
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    if isinstance(value, (int, float)):
-        return repr(value)
-    raise TypeError(f"{type(value).__name__} is no key")
-
 # %% ../../nbs/database/03_catalog.ipynb #cb3aa697
 def _suggest_names(
     word: str,  # the unknown name

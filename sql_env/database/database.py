@@ -19,7 +19,6 @@ from functools import cached_property, partial
 from itertools import accumulate, chain
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import apsw
 
@@ -29,13 +28,10 @@ from sql_env.database.catalog import (
     TableInfo,
     _add_name_hint,
     _check_database,
-    _format_key,
     _load_catalog,
     _tables_named,
     database_fingerprint,
-    middle_key,
     resolve_table,
-    row_number_name,
 )
 from .connection import GuardedConnection
 from sql_env.database.guards import (
@@ -150,12 +146,14 @@ def _read_row(
         found = [query(f"SELECT {', '.join(part)} {place}").rows for part in parts]
         return [tuple(chain.from_iterable(rows)) for rows in zip(*found)]
     except QueryError as e:
-        if e.kind != "encoding":
+        if e.kind not in ("encoding", "memory"):
             raise
     cells = []
     for c in names:
-        text_as_bytes = f"CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) ELSE {c} END"
-        cells.append([f"typeof({c}) = 'text'", text_as_bytes])
+        size = f"octet_length({c})"
+        is_text, is_long = f"typeof({c}) = 'text'", f"{size} > {limits.cell // 2}"
+        value = f"WHEN {is_long} THEN CAST({size} || ' bytes' AS BLOB) WHEN {is_text} THEN CAST({c} AS BLOB)"
+        cells.append([f"{is_text} OR {is_long}", f"CASE {value} ELSE {c} END"])
     row: list = []
     for part in _in_parts(cells, limits):
         row.extend(query(f"SELECT {', '.join(part)} {place}").rows[0])
@@ -166,67 +164,7 @@ def _read_row(
 _OUT_OF_BUDGET = ("operations", "timeout")
 
 # %% ../../nbs/database/07_database.ipynb #5230d9d9
-def _key_columns(info: TableInfo) -> list[str]:
-    "Names in whose order rows may lie: a free one for the number of a row, and the primary key's column in quotes."
-    number = row_number_name(column.name for column in info.columns)
-    keys = [quote_identifier(column.name) for column in info.columns if column.primary_key]
-    return [name for name in (number, *keys[:1]) if name]
-
-# %% ../../nbs/database/07_database.ipynb #5fa0baea
-_MOST_HALVES = 100
-
-# %% ../../nbs/database/07_database.ipynb #f3ba49dd
-def _draw_key(
-    value_of: Callable[[str], Any],  # the value that a query gives
-    table: str,  # quoted
-    key: str,  # quoted
-    ends: tuple[Any, Any],  # the first key and the last
-    coin: Random,
-) -> Any:
-    "A key from anywhere in a table."
-    low, high = ends
-    for _ in range(_MOST_HALVES):
-        if (middle := middle_key(low, high)) is None:
-            break
-        at, is_low = _format_key(middle), coin.random() < 0.5
-        if is_low:
-            high = value_of(f"SELECT max({key}) FROM {table} WHERE {key} <= {at}")
-        else:
-            low = value_of(f"SELECT min({key}) FROM {table} WHERE {key} > {at}")
-    return low if coin.random() < 0.5 else high
-
-# %% ../../nbs/database/07_database.ipynb #f6d0e82b
-def _draw_keyed(
-    query: Callable[[str], Result],
-    info: TableInfo,  # of the table
-    n: int,  # rows wanted
-    coin: Random,
-) -> list[str]:
-    "What chooses each of `n` rows of a large table by its key, in their stored order; nothing if it has no key."
-
-    def value_of(sql: str) -> Any:
-        return query(sql).rows[0][0]
-
-    table = quote_identifier(info.name)
-    for key in _key_columns(info):
-        try:
-            low, high = [value_of(f"SELECT {end}({key}) FROM {table}") for end in ("min", "max")]
-            drawn: set = set()
-            for _ in range(4 * n):
-                drawn.add(_draw_key(value_of, table, key, (low, high), coin))
-                if len(drawn) == n:
-                    break
-            return [f"WHERE {key} = {_format_key(k)} LIMIT 1" for k in sorted(drawn)]
-        except (
-            QueryError,
-            TypeError,
-        ):  # no such column, not in its order, or keys of several kinds
-            pass
-    return []
-
-# %% ../../nbs/database/07_database.ipynb #15d4d768
 def _draw_rows(
-    query: Callable[[str], Result],
     read_row: Callable[[str], list[tuple]],  # the row that is chosen so
     info: TableInfo,  # of the table
     n: int,  # rows wanted
@@ -234,20 +172,14 @@ def _draw_rows(
     reach: int,  # rows that can be skipped within the budget
 ) -> list[tuple]:
     "`n` rows of a table in their stored order, fewer if there are not so many."
-    chance = Random(f"{seed}:{info.name}")
-    is_far = info.rows is None or info.rows > reach
-    if n > 0 and is_far and (keyed := _draw_keyed(query, info, n, chance)):
-        return list(chain.from_iterable(map(read_row, keyed)))
     total = n if info.rows is None else min(info.rows, reach)
-    n = min(n, total)
-    drawn = sorted(chance.sample(range(total), n))
+    places = sorted(Random(f"{seed}:{info.name}").sample(range(total), min(n, total)))
     try:
-        found = [read_row(f"LIMIT 1 OFFSET {i}") for i in drawn]
+        found = [read_row(f"LIMIT 1 OFFSET {i}") for i in places]
     except QueryError as e:
         if e.kind not in _OUT_OF_BUDGET:
             raise
-        keyed = _draw_keyed(query, info, n, chance)
-        found = [read_row(which) for which in keyed or [f"LIMIT 1 OFFSET {i}" for i in range(n)]]
+        found = [read_row(f"LIMIT 1 OFFSET {i}") for i in range(len(places))]
     return list(chain.from_iterable(found))
 
 # %% ../../nbs/database/07_database.ipynb #041a525c
@@ -528,7 +460,7 @@ class Database:
     ) -> Result:
         columns = info.columns[: self.limits.columns]
         read_row = partial(_read_row, query, info, columns, self.limits)
-        rows = _draw_rows(query, read_row, info, n, seed, reach=self.limits.operations // 10)
+        rows = _draw_rows(read_row, info, n, seed, reach=self.limits.operations // 10)
         left_out = len(info.columns) - len(columns)
         return Result(tuple([c.name for c in columns]), rows, columns_left_out=left_out)
 

@@ -190,6 +190,8 @@ def _identity(about: Fields) -> Fields:
 def _setting_differences(old: Fields, new: Fields) -> dict[str, tuple[Any, Any]]:
     "The settings in which two headers are of different runs, each with its two values."
     a, b = _identity(old), _identity(new)
+    if "ids" in a and a["ids"] == b.get("ids"):
+        b["questions"] = a.get("questions")  # the same ones, whose folder was renamed or zipped
     return {name: (a.get(name), b.get(name)) for name in {**a, **b} if a.get(name) != b.get(name)}
 
 # %% ../../nbs/evaluation/04_logs.ipynb #e1b58126

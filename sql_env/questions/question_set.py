@@ -6,8 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/questions/question_set.html.md"""
 
 # %% auto #0
 __all__ = ['QUESTION_FLAGS', 'QUARANTINE_FLAGS', 'classify_answer', 'PackedRows', 'Question', 'as_conversation',
-           'question_to_json', 'question_from_fields', 'QuestionSet', 'why_none', 'save_question_set', 'read_questions',
-           'find_split_leaks']
+           'question_to_json', 'question_from_fields', 'no_split', 'QuestionSet', 'why_none', 'save_question_set',
+           'read_questions', 'find_split_leaks']
 
 # %% ../../nbs/questions/01_question_set.ipynb #e9ad79a4
 import json
@@ -459,6 +459,21 @@ def _is_wanted(value: Any, wanted: Any) -> bool:
     return value == wanted
 
 # %% ../../nbs/questions/01_question_set.ipynb #67f8c82f
+def no_split(
+    name: str,  # of a set
+    wanted: str,
+    splits: Iterable[str],  # of its questions
+) -> str:
+    "That a set has not the wanted split, and which it has, in words."
+    there = [*filter(None, dict.fromkeys(splits))]
+    said = (
+        f"it has {', '.join(map(repr, there))}"
+        if there
+        else "its questions name none: leave out the split"
+    )
+    return f"{name} has no split {wanted!r}; {said}"
+
+# %% ../../nbs/questions/01_question_set.ipynb #f6db324e
 class QuestionSet(Sequence):
     "Questions with the files of their databases."
 
@@ -552,8 +567,9 @@ class QuestionSet(Sequence):
         "The questions of one split; raises `KeyError` naming the splits there are."
         splits = dict.fromkeys(q.split for q in (*self.questions, *self.quarantined))
         if name not in splits:
-            there = ", ".join(map(repr, splits))
-            raise KeyError(f"{self.name} has no split {name!r}; it has {there}")
+            raise KeyError(
+                no_split(self.name, name, splits) if splits else f"{self.name}: {why_none(self)}"
+            )
         return self.filter(split=name)
 
     def sample(self, n: int, seed: int = 0) -> "QuestionSet":

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 from .. import meanings
 from ..database.database import Descriptions
@@ -73,14 +74,18 @@ def _find_files(
     return [path for path in found if path.is_file() and not _is_hidden(path, root)]
 
 # %% ../../nbs/sources/01_files.ipynb #eab6244d
-def _is_lfs_pointer(path: Path) -> bool:
-    "Whether a file is a pointer of Git LFS and not the file itself."
-    start = b"version https://git-lfs"
+def _begins_with(path: Path, start: bytes) -> bool:
+    "Whether a file begins with some bytes."
     try:
         with path.open("rb") as file:
             return file.read(len(start)) == start
     except OSError:
         return False
+
+
+def _is_lfs_pointer(path: Path) -> bool:
+    "Whether a file is a pointer of Git LFS and not the file itself."
+    return _begins_with(path, b"version https://git-lfs")
 
 # %% ../../nbs/sources/01_files.ipynb #d264bfa0
 LFS_ADVICE = (
@@ -148,7 +153,7 @@ def _database_files(folder: Path) -> dict[str, Path]:
     for path in sorted(files, key=rank):
         if rank(path) == 2 and (together[path.parent] > 1 or together[folder]):
             continue
-        other = found.setdefault(path.stem, path)
+        other = found.setdefault(normalize("NFC", path.stem), path)  # as macOS does not write it
         if other != path and rank(other) == rank(path):
             both = " and ".join(str(p.relative_to(folder)) for p in (other, path))
             raise SourceError(
@@ -184,6 +189,9 @@ statements: gold_statements
 rule: states_rule
 """)
 _NUMBERED = re.compile(r"(?:sql|query|gold_sql)_(\d+)")
+_ASKED = {"question", "question_text"}
+_DATABASE_KEYS = {"database", "db_id", "database_name"}
+_MAY_BE_NULL = {"id", "question_id", *_DATABASE_KEYS}  # as pandas writes what is not known
 _PLAIN = frozenset("question_id question_text database_name gold_sql split evidence".split())
 
 # %% ../../nbs/sources/01_files.ipynb #9f69873f
@@ -245,23 +253,27 @@ def _task_fields(fields: Mapping[str, Any]) -> Fields:
 
 # %% ../../nbs/sources/01_files.ipynb #3bbd8bae
 def _folder_reader(
-    name: str, databases: Iterable[str], evidence: bool, dialect: str | None = None
+    databases: Sequence[str], evidence: bool, dialect: str | None = None
 ) -> Callable[[Any, int], Question]:
     "What makes a question of what a line gives and its place: with short names, and an id where there is none."
-    only = [*databases]
 
     def read(given: Any, place: int) -> Question:
         if not isinstance(given, dict):
             raise ValueError("expected a JSON object")
-        usual = {"question_id": f"{name}-{place + 1:04}"}
-        if len(only) == 1:
-            usual["database_name"] = only[0]
-        fields = usual | _question_fields(given)
+        given = {key: x for key, x in given.items() if x is not None or key not in _MAY_BE_NULL}
+        if not _ASKED & given.keys():
+            raise ValueError(
+                "field 'question' is missing; a file of other things must lie elsewhere"
+            )
+        fields = {"database_name": databases[0]} | _question_fields(given)
+        if len(databases) > 1 and not _DATABASE_KEYS & given.keys():
+            names = ", ".join(databases[:5]) + (", ..." if len(databases) > 5 else "")
+            raise ValueError(f"field 'database' is missing: which of {names}")
+        fields["database_name"] = normalize("NFC", str(fields["database_name"]))
+        # of the database and not of the folder, which may be moved or zipped
+        fields.setdefault("question_id", f"{fields['database_name']}-{place + 1:04}")
         if type(fields["question_id"]) is int:
             fields["question_id"] = str(fields["question_id"])
-        if only and "database_name" not in fields:
-            names = ", ".join(only[:5]) + (", ..." if len(only) > 5 else "")
-            raise ValueError(f"field 'database' is missing: which of {names}")
         return finish(question_from_fields(fields))
 
     def finish(q: Question) -> Question:
@@ -292,6 +304,7 @@ class _LazyQuestions(Sequence):
             i for i, line in enumerate(self.lines) if isinstance(line, dict) or line.strip()
         ]
         self._seen: dict[str, int] = {}  # ids and their places
+        self._asked: dict[tuple, Path] = {}  # questions and their files
 
     def __len__(self) -> int:
         return len(self.used)
@@ -300,16 +313,22 @@ class _LazyQuestions(Sequence):
         if isinstance(place, slice):
             return [self[i] for i in range(*place.indices(len(self)))]
         i = self.used[place]
+        start, file = self.files[bisect(self.files, i, key=lambda pair: pair[0]) - 1]
         try:
             line = self.lines[i]
             q = self.read(json.loads(line) if isinstance(line, str) else line, place)
             if self._seen.setdefault(q.question_id, place) != place:
                 raise ValueError(f"question_id {q.question_id!r} occurs twice")
+            if len(self.files) > 1:  # one of which may be a backup of another
+                asked = q.database_name, q.split, q.question_text, q.gold_text
+                if (other := self._asked.setdefault(asked, file)) != file:
+                    raise ValueError(
+                        f"the question stands in {other.name} too; move one of the files out"
+                    )
             return q
         except SourceError:
             raise
         except Exception as e:
-            start, file = self.files[bisect(self.files, i, key=lambda pair: pair[0]) - 1]
             number = i - start + 1 if isinstance(line, str) else i - start + 2
             raise SourceError(f"{file.name}, line {number}: {e}.") from None
 
@@ -322,7 +341,7 @@ _TEXT_FIELDS = frozenset(
 
 def _question_lines(file: Path) -> list[Any]:
     "The lines of a JSONL, or the rows of a table by their names; raises `SourceError`."
-    if file.suffix == ".jsonl":
+    if file.suffix.lower() == ".jsonl":
         return _read_text(file).split("\n")
     return [
         {k: str(v) if k in _TEXT_FIELDS or _NUMBERED.fullmatch(k) else v for k, v in record.items()}
@@ -330,7 +349,6 @@ def _question_lines(file: Path) -> list[Any]:
     ]
 
 # %% ../../nbs/sources/01_files.ipynb #feae06cd
-_ASKED = {"question", "question_text"}
 _ANSWERED = {*"sql query gold_sql answer gold_answer statements gold_statements writes".split()}
 
 
@@ -351,10 +369,10 @@ def _is_written(path: Path) -> bool:
 
 def _question_files(folder: Path) -> list[Path]:
     "The files of a folder that hold questions: each JSONL, or else the tables that ask and answer."
-    if found := [p for p in _find_files(folder, "*.jsonl", levels=1) if not _is_written(p)]:
+    files = [(path, path.suffix.lower()) for path in _find_files(folder, "*", levels=1)]
+    if found := [path for path, ending in files if ending == ".jsonl" and not _is_written(path)]:
         return found
-    endings = (".csv", ".tsv", ".xlsx")
-    tables = [p for p in _find_files(folder, "*", levels=1) if p.suffix.lower() in endings]
+    tables = [path for path, ending in files if ending in (".csv", ".tsv", ".xlsx")]
     names = {path: {*_table_names(path)} for path in tables}
     return [path for path in tables if names[path] & _ASKED and names[path] & _ANSWERED]
 
@@ -401,7 +419,8 @@ def _read_folder(
 ) -> Drafts:
     "Your own questions, with gold rows where you saved them; raises `SourceError`."
     dialect = dialect and find_dialect(dialect)
-    path = _question_folder(path)
+    given, path = Path(path).expanduser(), _question_folder(path)
+    name = given.stem if given.is_file() else path.resolve().name
     files, databases = _question_files(path), _database_files(path)
     if not files:
         todo = 'Each line: {"question": ..., "sql": ..., "database": ...}; or a CSV or Excel file with such columns.'
@@ -414,6 +433,7 @@ def _read_folder(
         raise SourceError(f"There is no .sqlite or .db file in {str(path)!r}. {todo}")
     if all(map(_is_lfs_pointer, databases.values())):
         raise SourceError(f"{min(p.name for p in databases.values())} {LFS_ADVICE}.")
-    name = path.resolve().name
-    questions = _LazyQuestions(files, _folder_reader(name, databases, evidence, dialect))
-    return Drafts(questions, databases, name)
+    # files such as Thumbs.db end so too: a line that names no database means one of SQLite
+    sound = [name for name, file in databases.items() if _begins_with(file, b"SQLite format 3\0")]
+    read = _folder_reader(sound or [*databases], evidence, dialect)
+    return Drafts(_LazyQuestions(files, read), databases, name)

@@ -36,6 +36,7 @@ from sql_env.questions.question_set import (
     Question,
     QuestionSet,
     as_conversation,
+    no_split,
     read_questions,
 )
 from . import SOURCE_NAMES
@@ -293,6 +294,8 @@ def _read_hf(
 ) -> Drafts:
     "Questions of a data set of the Hugging Face Hub, in the layout of another source; raises `SourceError`."
     folder = Path(path).expanduser()
+    if folder.is_dir() and revision:
+        raise SourceError(f"hf: {path} is a folder, which has no revision. Leave out revision=.")
     folder = folder if folder.is_dir() else _fetch_snapshot(str(path), revision)
     layout = _find_layout(folder)
     if not layout:
@@ -307,7 +310,10 @@ def _read_hf(
     if split is None or takes_option(layout, "split"):
         return SOURCES[layout](folder, **given | (dict(split=split) if split else {}))
     drafts = SOURCES[layout](folder, **given)
-    return drafts._replace(questions=[q for q in drafts.questions if q.split == split])
+    kept = [q for q in drafts.questions if q.split == split]
+    if not kept:
+        raise SourceError(no_split(f"hf: {path}", split, (q.split for q in drafts.questions)))
+    return drafts._replace(questions=kept)
 
 # %% ../../nbs/sources/05_loading.ipynb #e4443abe
 _OWN: dict[str, Callable[..., Drafts]] = {
@@ -348,7 +354,7 @@ def takes_option(source: str, name: str) -> bool:
     return source in SOURCES and name in signature(SOURCES[source]).parameters
 
 # %% ../../nbs/sources/05_loading.ipynb #46ed8fc0
-_FLAGS = dict(level="--level", seed="--worlds-seed", n_tables="--tables", n="-n")
+_FLAGS = dict(level="--level", seed="--worlds-seed", n="-n", download="--download")
 
 
 def _source_options(

@@ -49,6 +49,11 @@ def _the_file(root: Path, name: str, *patterns: str) -> Path:
 def _find_spider(path: str | Path | None, download: bool = False) -> Path:
     "The folder with Spider's files: the one given, named by a variable, downloaded, or one below it."
     path = path or os.environ.get("SQL_ENV_SPIDER")
+    if path and download:
+        raise SourceError(
+            f"Spider is at {str(path)!r}, so nothing is downloaded. Leave out download= (on the command line "
+            "--download), or the path, which SQL_ENV_SPIDER may hold."
+        )
     if not path and (download or (cache_dir() / "spider_data.zip").is_file()):
         path = download_file(_SPIDER_URL, "spider_data.zip")
     if not path:
@@ -238,6 +243,11 @@ def _read_bird(
     drafts = Drafts(questions, databases, file.stem)
     if descriptions:
         about = {name: _read_descriptions(database) for name, database in databases.items()}
+        if not any(about.values()):
+            raise SourceError(
+                "BIRD: there are no descriptions: a folder database_description lies beside no database. "
+                "Leave out descriptions= (on the command line --descriptions)."
+            )
         drafts = drafts._replace(descriptions=about)
     return _check_databases(drafts)
 

@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import BadZipFile
 
 from .. import meanings
 from ..paths import SourceError
@@ -50,7 +51,11 @@ def _typed(
 # %% ../../nbs/sources/03_tables.ipynb #1d9369a5
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}.*"
 _EXACT = f"({_NUMBER}|{_DATE})"
-_ALMOST = rf"(\W{{0,2}}(0|[1-9][0-9]*)([.,' ][0-9]{{3}})*([.,][0-9]+)?\W{{0,2}}|{_DATE})"  # $8, 12,50, 7 %
+_ALMOST = (  # $8, EUR 12,50, 7 %, 12 kg, 3/4/2024
+    r"((?=.*[0-9])(\W{0,2}|[A-Z]{3} ?)((0|[1-9][0-9]*)([.,'\s][0-9]{3})*)?([.,][0-9]+)?(\W{0,2}| ?[A-Za-z]{1,4})"
+    r"|[0-9]{1,4}([./-][0-9]{1,4}){2}.*)"
+)
+_MARK = r"(?i)n/?a|null|none|nil|nan|\?+|-+|\.+|\W?N|unknown|missing|#\S+[!?A]"  # in the place of a value
 
 
 def _table_of(
@@ -65,15 +70,26 @@ def _table_of(
         column = _typed(Series(cells, dtype=object))
         if not (head or column.count()):
             continue  # the margin of a sheet
+        if not head:
+            tell(
+                f"column {place} has no name. If names stand further down, delete what stands above."
+            )
+        elif re.fullmatch(_EXACT, str(head)):
+            tell(
+                f"a column is called {head}. If the first line is data, put one with names above it."
+            )
         name = " ".join(str(head or "").split()) or f"column_{place}"
         while name.lower() in map(str.lower, found):
             name += f"_{place}"
         found[name] = column
         texts = column[column.map(type).eq(str)]
-        odd, n = texts[~texts.str.fullmatch(_EXACT)], texts.str.fullmatch(_ALMOST).sum()
-        if len(odd) and 2 * n >= len(texts):
-            what = f"{n} of {len(texts)} values are numbers or dates"
-            tell(f"column {name}: {what}, but it stays text, as for {odd.iloc[0]!r}.")
+        odd, n = texts[~texts.str.fullmatch(_DATE)], texts.str.fullmatch(_ALMOST).sum()
+        if len(odd) and 2 * n > min(len(texts) - 1, (~texts.str.fullmatch(_MARK)).sum()):
+            what = f"{n} of {len(texts)} values are numbers or dates, but it stays text"
+            one = odd.iloc[odd.str.fullmatch(_NUMBER).argmin()]  # the first that is no plain number
+            tell(
+                f"column {name}: {what}, as for {one!r}. Write 12.5, 2024-05-31, or nothing for NULL."
+            )
     return DataFrame(found)
 
 # %% ../../nbs/sources/03_tables.ipynb #97d02e7c
@@ -91,9 +107,13 @@ def _csv_rows(path: Path, tell: _Tell) -> Iterator[list[str]]:
         text = data.decode(encoding)
     except UnicodeDecodeError:
         text = data.decode("cp1252", "replace")
+        one = re.search(r"[^\W\d_]*[^\x00-\x7f]\w*", text)
         tell(
-            "it is no UTF-8, read as cp1252 (Western European). If letters look wrong, save it as UTF-8."
+            f"it is no UTF-8, read as cp1252 (Western European), such as {one and one[0][:20]!r}. "
+            "If that looks wrong, save it as UTF-8."
         )
+    if "\0" in text:
+        raise ValueError("It holds NUL characters, as no text in UTF-8 does. Save it as UTF-8.")
     delimiter = _delimiter(text)
     if text.startswith("sep="):  # a line for Excel
         delimiter, text = text[4], text.partition("\n")[2]
@@ -106,7 +126,13 @@ def _csv_rows(path: Path, tell: _Tell) -> Iterator[list[str]]:
         for row in filter(None, lines):
             width = width or len(row)
             if len(row) != width:
-                raise ValueError(f"line {line}: {len(row)} values for {width} columns.")
+                todo = (
+                    f"Delete what stands above the names, or put values with {delimiter} in quotes."
+                )
+                todo *= width == 1
+                raise ValueError(
+                    f"line {line}: {len(row)} values for {width} columns. {todo}".strip()
+                )
             yield row
             line = lines.line_num + 1
     except csv.Error as e:
@@ -122,6 +148,8 @@ def _sheets(path: Path, tell: _Tell) -> Iterator[tuple[str, list[tuple]]]:
 
     written = load_workbook(path)
     for sheet in load_workbook(path, data_only=True).worksheets:
+        if merged := [*map(str, sheet.merged_cells.ranges)]:
+            tell(f"sheet {sheet.title}: of merged cells ({merged[0]}) all but the first are NULL.")
         rows = [*sheet.values]
         lost = DataFrame(rows).isna() & DataFrame(written[sheet.title].values).notna()
         for place in lost.columns[lost.any()]:
@@ -188,8 +216,12 @@ def _read_tables(
             case ending:
                 usual = "CSV, TSV, Excel and Parquet files can be imported."
                 raise ValueError(_ADVICE.get(ending, usual))
+    except BadZipFile:
+        raise SourceError(f"{path.name} can't be imported: It is no Excel file.") from None
     except Exception as e:
-        raise SourceError(f"{path.name} can't be imported: {e}") from None
+        raise SourceError(
+            f"{path.name} can't be imported: {getattr(e, 'strerror', 0) or e}"
+        ) from None
 
 # %% ../../nbs/sources/03_tables.ipynb #2d5c0d0d
 _KEY = re.compile("(.*?)[_ ]?(id|code|key|no|nr|number|uuid)", re.IGNORECASE)
@@ -250,6 +282,7 @@ def import_files(
     keys = _infer_keys(tables)
     if not (keys and confirm and confirm([sentence for _, sentence in keys.values()])):
         keys = {}
+    is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with TemporaryDirectory(dir=folder) as part:
@@ -259,7 +292,12 @@ def import_files(
                     frame.to_sql(table, con, index=False, dtype=own)
             return Path(part, "new").rename(target)
     except Exception as e:
-        raise SourceError(f"These tables don't fit into SQLite: {e.__cause__ or e}.") from None
+        if is_new:
+            folder.rmdir()
+        todo = "A table is called as its file or sheet, which can be renamed."
+        raise SourceError(
+            f"These tables don't fit into SQLite: {e.__cause__ or e}. {todo}"
+        ) from None
 
 # %% ../../nbs/sources/03_tables.ipynb #e8e6e37f
 def _field_names(table: Any) -> list[str]:
