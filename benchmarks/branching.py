@@ -25,12 +25,55 @@ from sql_env.play.session import Session
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import LocalModel
 from sql_env.training.recipes import Recipe, Stage, _stage_questions
-from sql_env.training.trainers import (
-    _device_precision,
-    _GroupRecord,
-    _lora_config,
-    _success_sampler,
-)
+from sql_env.training.run import _lora_config, _precision
+
+_RARER = 4.0  # each tie in a row makes a question that much rarer
+_MOST_TIES = 3  # that count, so that an old failure is tried again
+
+
+class _GroupRecord:
+    "How many groups in a row ended without a difference, for each question."
+
+    def __init__(self):
+        self.ties: dict[str, int] = {}
+
+    def add(self, question_ids: Iterable[str], differs: Iterable[bool]) -> None:
+        "Note a batch of rollouts, several of each question; `differs` is true for those with an advantage."
+        mixed: dict[str, bool] = {}
+        for question_id, rollout_differs in zip(question_ids, differs):
+            mixed[question_id] = mixed.get(question_id, False) or rollout_differs
+        for question_id, is_mixed in mixed.items():
+            self.ties[question_id] = 0 if is_mixed else self.ties.get(question_id, 0) + 1
+
+    def weight(self, question_id: str) -> float:
+        "How often the question is drawn, compared with one that has never been tried."
+        return _RARER ** -min(self.ties.get(question_id, 0), _MOST_TIES)
+
+
+def _success_sampler(
+    question_ids: Sequence[str],  # of the rows of the dataset
+    record: _GroupRecord,
+    group_size: int,  # rollouts of each question
+    batch_size: int,  # questions of a batch
+    repeats: int = 1,  # how often a batch is yielded
+    seed: int = 0,
+) -> Any:
+    "A sampler of row numbers, in TRL's order of groups."
+    import torch
+    from trl.trainer.utils import RepeatSampler
+
+    class SuccessSampler(RepeatSampler):
+        "Draws each batch by the weights of its record."
+
+        def __iter__(self):
+            for _ in range(self.num_samples // self.batch_size):
+                weights = torch.tensor([record.weight(q) for q in question_ids])
+                drawn = torch.multinomial(weights, self.batch_size, generator=self.generator)
+                for _ in range(self.repeat_count):
+                    for row in drawn.tolist():
+                        yield from [row] * self.mini_repeat_count
+
+    return SuccessSampler(question_ids, group_size, batch_size, repeats, seed=seed)
 
 
 class _TurnCredit(NamedTuple):
@@ -341,7 +384,7 @@ def tree_trainer(
     credit = sibling_credit
     if stage.method == "gigpo":
         credit = lambda root: gigpo_credit([root], own["share"])  # noqa: E731
-    precision, lora = _device_precision(), _lora_config(recipe)
+    precision, lora = _precision(recipe), _lora_config(recipe)
     args: dict[str, Any] = dict(bf16=precision == "bf16", fp16=precision == "fp16")
     args |= recipe.grpo | dict(per_device_train_batch_size=8, gradient_accumulation_steps=1)
     args = {

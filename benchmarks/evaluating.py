@@ -3,8 +3,8 @@
 By the command of each tool, with its defaults, on a server on loopback: a limit of 10 requests in 2 s that says
 Retry-After 1, twenty episodes and sixteen at once; a cap with eight at once and the same command after it; kill -9 and
 going on; two quick Ctrl-C on a server that hangs; files that may not grow beyond 150 kB. Then what servers really send,
-all the ways of `tests/test_wire.py` by five episodes and the function of each tool, three minutes at most for each, and
-estimates of tokens. `--only forms` renews one of the cases; forms that stand in the file already are kept.
+all the ways of `tests/test_wire.py` by five episodes and the function of each tool, three minutes at most for each.
+`--only forms` renews one of the cases; forms that stand in the file already are kept.
 """
 
 import argparse
@@ -34,7 +34,6 @@ from fake_server import FakeServer, fault, player, slow  # noqa: E402
 from inspect_ai import eval as inspect_eval  # noqa: E402
 from inspect_ai.log import read_eval_log  # noqa: E402
 from inspect_ai.model import get_model  # noqa: E402
-from made_models import MODELS, estimates  # noqa: E402
 from test_wire import FORMS, OddServer  # noqa: E402
 
 from sql_env.evaluation.harness import RunStopped, evaluate  # noqa: E402
@@ -316,8 +315,6 @@ def main() -> None:
     )
     if given.only and out:
         figures = json.loads(out.read_text())
-    if given.only in ("", "estimates"):
-        figures["estimates"] = [estimates(name) for name in MODELS]
     if given.only in ("", "forms"):
 
         def keep(rows: list[dict]) -> None:

@@ -27,7 +27,6 @@ HEADER = dict(
     episodes=(int, "Length of the plan."),
     epochs=(int, "Times that each question is played, if more than once."),
     order=(str, "How the plan orders questions: interleaved, so that databases take turns."),
-    shard=(list[int], "Number of the part, and how many there are."),
     questions=(str, "Name of the question set."),
     n_questions=(int, ""),
     ids=(str, "CRC-32 of the question ids in their order."),
@@ -50,6 +49,8 @@ HEADER = dict(
         dict,
         "How tools reach the model, as the probe found: protocol, tools, call, usage, context, seconds.",
     ),
+    text_hash=(str, "Of the system prompt and the descriptions of tools."),
+    suite_hash=(str, "Of the questions, their golds and databases."),
     hack_floor=(dict[str, float], "Success rate of each reward-hacking baseline."),
     rescored=(dict, "Of which log, by which version, when; see `rescore_log`."),
 )

@@ -151,14 +151,14 @@ def evals(
     n: int = 500,
 ):
     "Evaluate the models of a seed, on the suites of their stages; what is there already is left out."
-    from sql_env.training.run import _suite_row, evaluate_checkpoint, read_metrics
+    from sql_env.training.run import _suite_row, evaluate_checkpoint
 
     out = folder / f"nano-{seed}" / "evals.jsonl"
     for stage in stages or (*TRUNK, *BRANCH):
         model = folder / f"nano-{seed}" / stage / "model"
         if not model.exists():
             continue
-        lines = read_metrics(out) if out.exists() else []
+        lines = read_lines(out)
         done = {line["suite"] for line in lines if (line["stage"], line["asked"]) == (stage, n)}
         for suite in (s for s in suites or suites_of(stage) if s not in done):
             result = evaluate_checkpoint(model, [suite], n)[suite]
@@ -442,15 +442,15 @@ def collect(
     images: Path = HERE.parent / "nbs/images",
 ):
     "Put the results and the thinned metrics of all seeds into one file, and draw them."
-    from sql_env.training.run import read_metrics
+    from sql_env.training.run import read_history
 
     runs = {}
     for path in sorted(folder.glob("nano-*")):
         seed = path.name.rpartition("-")[2]
         runs[seed] = dict(
-            evals=read_metrics(path / "evals.jsonl"),
-            wall=read_metrics(path / "wall.jsonl"),
-            metrics=thin(read_metrics(path / "metrics.jsonl")),
+            evals=read_lines(path / "evals.jsonl"),
+            wall=read_lines(path / "wall.jsonl"),
+            metrics=thin(read_history(path)),
         )
     content = dict(command="python benchmarks/nano.py collect", runs=runs)
     out.write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
@@ -460,14 +460,18 @@ def collect(
         draw_results(runs, images / "nano_play.png", BRANCH)
 
 
+def read_lines(path: Path) -> list[dict]:
+    "The lines of a JSONL file; none if there is no file."
+    return [*map(json.loads, path.read_text("utf-8").splitlines())] if path.exists() else []
+
+
 def thin(lines: list[dict]) -> list[dict]:
     "The metrics worth keeping; of the long stages those of each 250th step."
-    from sql_env.training.run import ERROR_METRIC
-
     reported = [line for line in lines if "loss" in line or "reward" in line]
     kept = [x for x in reported if x["stage"] in ("copy", "grpo") or x["step"] % 250 == 0]
     return [
-        {k: v for k, v in line.items() if k in KEPT or k.startswith(ERROR_METRIC)} for line in kept
+        {k: v for k, v in line.items() if k in KEPT or k.startswith("sql_env/error/")}
+        for line in kept
     ]
 
 

@@ -170,7 +170,7 @@ def job(
     kind: str,
 ):
     "Train an arm and judge it, unless it was done."
-    from sql_env.training.run import read_metrics, train
+    from sql_env.training.run import read_history, train
 
     about = dict(kind=kind, arm=arm, seed=seed, rate=rate, beta=beta)
     if done := found(**about):
@@ -179,7 +179,7 @@ def job(
     questions, _ = doable(folder, 2400)
     recipe = recipe_of(arm, questions, rate, beta, steps, tokens)
     run = train(recipe, folder / f"{kind}-{arm}-{seed}-{rate:g}-{beta:g}", seed, threads=1)
-    lines = [line for line in read_metrics(run.metrics) if "loss" in line]
+    lines = [line for line in read_history(run.folder) if "loss" in line]
     told = {
         name: round(sum(line[name] for line in lines if name in line) / len(lines), 4)
         for name in ("frac_reward_zero_std", "entropy", "kl", "reward")

@@ -169,15 +169,13 @@ def practice(
     from sql_env.training import RECIPES, train
 
     imitated = {
-        "play": "worlds:1=25,2=25 + spider:train=40",
         "sft": "worlds:1=70,2=70 + spider:train=90 + bundled:train",
         "grpo": "worlds:1=200,2=200",
     }
-    options = dict(play=play, tries=tries) if method == "play" else {}
     recipe = RECIPES["small"]
     stage = next(s for s in recipe.stages if s.method == method)
     args = dict(max_steps=steps, learning_rate=rate)
-    stage = replace(stage, start="", data=data or imitated[method], args=args, options=options)
+    stage = replace(stage, start="", data=data or imitated[method], args=args, options={})
     recipe = replace(recipe, stages=(stage,), ends=method, validation=0, model=adapter)
     print(train(recipe, out, threads=1, seed=seed).model_path(method))
 

@@ -52,7 +52,7 @@ def main() -> None:
     qs = load("bundled").filter(
         question_id=["vet_clinic-02", "craft_brewery-01", "craft_brewery-03"]
     )
-    made = ExpertTrajectories(qs, 6, policy=ExpertPolicy(qs, ["direct", "glance"]))
+    made = ExpertTrajectories(qs, 6, policy=ExpertPolicy(qs, ["direct", "thorough"]))
     rows = sft_rows(made.env, made)
     tok = kit.make_tokenizer([str(rows), str(tool_schemas())])
     model = kit.make_model(tok)

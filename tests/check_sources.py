@@ -18,7 +18,6 @@ MEANT = {
     "data": {"cli/04_train"},
     "worlds": {"worlds/08_world"},
     "main": {"cli/01_app"},
-    "element": {"view/01_html", "server/05_page"},
     "verify()": set(),
     "environment_factory": {"server/08_app"},
 }

@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(config, items):
     if config.getoption("--runslow"):
         return
     for item in items:
-        if "slow" in item.keywords:
+        if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.skip(reason="slow: runs with --runslow"))
 
 

@@ -30,7 +30,7 @@ SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().paren
 HAS_SPIDER = (SPIDER / "dev.json").is_file()
 needs_spider = pytest.mark.skipif(not HAS_SPIDER, reason="Spider is not here: set SQL_ENV_SPIDER to its folder")
 SCRIPT = shutil.which("sql_env", path=str(Path(sys.executable).parent))
-COMMANDS = """demo evaluate compare merge export data audit doctor trajectories train serve mcp""".split()
+COMMANDS = """demo evaluate compare export data audit doctor trajectories train serve mcp""".split()
 
 
 class Run(namedtuple("Run", "code out err")):
@@ -270,28 +270,6 @@ def test_evaluate_writes_results_and_resumes_its_logs(sql_env, tmp_path):
     assert strict(sql_env(*args).out) == whole and log.read_bytes().split(b"\n")[:8] == lines[:8]
 
 
-def test_merge_makes_the_files_of_a_run_that_nobody_split(sql_env, tmp_path):
-    args = ["evaluate --split test -n 13 --policy greedy --policy random"]
-    whole, parts, merged = (tmp_path / name for name in ("whole", "parts", "merged"))
-    assert sql_env(*args, "--out", whole, "--log", whole).code == 0
-    for i in (1, 2, 3):
-        run = sql_env(*args, "--log", parts, "--shard", f"{i}/3")
-        assert run.code == 0 and f"shard {i} of 3" in run.out
-        assert ("Hack floor" in run.out) == (i == 1), "the floor is measured once"
-    names = {f"{policy}.{i}-of-3.jsonl" for policy in ("greedy", "random") for i in (1, 2, 3)}
-    assert {p.name for p in parts.iterdir()} == names
-    assert "keep a shard by --log" in helpful(sql_env(*args, "--out", parts, "--shard", "1/3"))
-    run = fits(sql_env("merge", *sorted(parts.iterdir()), "--out", merged))
-    assert run.code == 0 and "Hack floor" in run.out and "greedy" in run.out
-    assert {p.name for p in merged.iterdir()} == {p.name for p in whole.iterdir()}
-    for path in whole.iterdir():
-        if path.suffix == ".jsonl":
-            assert timeless(merged / path.name) == timeless(path), path.name
-        elif path.suffix != ".png":
-            assert (merged / path.name).read_bytes() == path.read_bytes(), path.name
-    assert "shard 3/3 is missing" in helpful(sql_env("merge", *sorted(parts.iterdir())[:-1], "--out", merged))
-
-
 def test_evaluate_without_robust_shows_a_dash_and_says_what_was_not_judged(sql_env, tmp_path, monkeypatch):
     args = ["evaluate -n 4 --no-floor --policy oracle --no-robust"]
     run = fits(sql_env(*args, "--out", tmp_path))
@@ -319,21 +297,6 @@ def test_limits_and_schema_levels_are_options_and_numbers_are_the_same_for_a_see
         (r,) = strict(sql_env("evaluate -n 10 --no-floor --policy oracle --schema-level", level, "--json").out)
         assert r["success_rate"] == 1 and r["settings"]["schema_level"] == level
     assert "floor" not in sql_env("evaluate -n 3 --no-floor").out
-
-
-def test_a_cluster_that_is_not_installed_is_said(sql_env, monkeypatch):
-    for name, module in (("dask", "dask.distributed"), ("ray", "ray")):
-        monkeypatch.setitem(sys.modules, module, None)
-        assert 'pip install "sql_env[cluster]"' in helpful(sql_env("evaluate -n 4 --no-floor --executor", name))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["dask", pytest.param("ray", marks=pytest.mark.full)])
-def test_evaluate_on_a_cluster_of_this_machine(sql_env, name):
-    pytest.importorskip("ray" if name == "ray" else "dask.distributed")
-    args = ["evaluate -n 40 --no-floor --policy random --json"]
-    run = shell(*args, "--workers 2 --executor", name, timeout=400)
-    assert strict(run.out) == strict(sql_env(*args).out)
 
 
 def test_evaluate_says_when_episodes_crash(sql_env, monkeypatch):

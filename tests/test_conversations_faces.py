@@ -13,7 +13,7 @@ from sql_env.client import RemoteEpisode
 from sql_env.evaluation import evaluate, read_log
 from sql_env.evaluation.results import summary
 from sql_env.evaluation.rows import episode_result
-from sql_env.integrations.trl import SQLEnvTRL, rollout_metrics
+from sql_env.integrations.trl import SQLEnvTRL
 from sql_env.models import SQLAction
 from sql_env.play import Action, EpisodeEnv, RewardConfig, Session
 from sql_env.play.acts import ACTS
@@ -25,9 +25,7 @@ from sql_env.server.page import _episode_html, _Visit
 from sql_env.training.experts import ExpertPolicy
 from sql_env.view.episode import view_episode, view_trajectory
 from sql_env.view.explorer import EpisodeExplorer
-from sql_env.view.html import render_html
-from sql_env.view.page import episode_html, episode_view_html
-from sql_env.view.run import _card_html, read_runs
+from sql_env.view.page import _run_data, episode_html, player_html, read_runs
 from sql_env.worlds import ConversationWorld
 
 
@@ -107,9 +105,6 @@ def test_trl_pays_what_the_episode_pays(questions, talk):
     for kind, argument in moves(talk):
         getattr(env, kind.lower())(argument)
     assert env.correct and 0.9 < env.get_reward() <= 1
-    counts = rollout_metrics([env, SQLEnvTRL(questions)])
-    assert (counts["answered"], counts["question_match"]) == (0.5, 1)
-    assert "question_match" not in rollout_metrics([SQLEnvTRL(questions)])
 
 
 @pytest.mark.parametrize("reveal", ["verdict", "none"])
@@ -134,10 +129,6 @@ def test_a_server_and_its_client(questions, talk, reveal):
 def test_inspect_has_a_verdict_for_each_question(questions, talk):
     inspect_ai = pytest.importorskip("sql_env.integrations.inspect_ai", reason="no inspect_ai")
     assert len(json.loads(inspect_ai._question_sample(talk).target)) == 4
-    session = begun(questions, talk)
-    for move in moves(talk):
-        call(session, *move)
-    assert inspect_ai._session_outcome(session)["turns_correct"] == (True,) * 4
     plain = inspect_ai._question_sample(talk.conversation[0])
     assert json.loads(plain.target) == [list(row) for row in talk.gold_answer]
 
@@ -174,7 +165,7 @@ def test_pages_show_each_question_with_its_verdict(questions, log, known):
         asked = texts(questions.get(trajectory.episode.question_id))
         assert [text for text, _ in view.outcome.turns] == asked
         assert [bool(o.verdict) for _, o in view.outcome.turns] == [True] + [False] * (len(asked) - 1)
-        for html in (render_html(episode_view_html(view)), episode_html(view).data):
+        for html in (player_html(view), episode_html(view).data):
             assert html.count("Right.") == 1 and html.count("Wrong.") == len(asked)
 
 
@@ -186,12 +177,12 @@ def test_gold_is_on_no_page_before_the_end(questions):
         env.step(kind, argument)
     view = view_episode(env.episode)
     assert view.outcome is None and view.question == texts(talk)[-1]
-    assert talk.follow_ups[-1].gold_sql not in render_html(episode_view_html(view))
+    assert talk.follow_ups[-1].gold_sql not in player_html(view)
 
 
 def test_a_run_page_has_the_figures(log):
     [run] = read_runs([log])
-    card = render_html(_card_html(run))
+    card = str(_run_data(run, run))
     assert "question match" in card and "interaction match 0.0%" in card
 
 
@@ -207,7 +198,7 @@ def test_a_visitor_of_the_page_and_a_player_in_the_explorer(questions, talk):
         if kind == "ANSWER" and i < 7:
             asked = texts(talk)[i // 2 + 1]
             assert visit.obs.question == asked and asked in shown.replace("&#39;", "'")
-    assert "Right." in ex.human.player.screens.children[0].value
+    assert "Right." in ex.human.player.box.value
 
 
 def test_demo_and_evaluate(sql_env):  # noqa: F811

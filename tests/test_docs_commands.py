@@ -174,11 +174,6 @@ def test_the_commands_of_a_block_work(block, home):
                         run_line(f"sql_env evaluate --policy {policy} -n 4 --no-floor --log made", home)
                         (home / file).parent.mkdir(parents=True, exist_ok=True)
                         shutil.copy(home / "made" / f"{policy}.jsonl", home / file)
-            if "--shard" in rest:  # all parts, for the line that merges them
-                for i in (1, 2):
-                    rest[rest.index("--shard") + 1] = f"{i}/2"
-                    run_line(shlex.join(["sql_env", name, *rest]), home)
-                continue
             line = "sql_env " + " ".join([name, *[w if "*" in w else shlex.quote(w) for w in rest]])
             is_server = name == "serve" or "--http" in rest
             (run_server if is_server else run_line)(line, home)

@@ -4,12 +4,11 @@ import json
 import math
 import multiprocessing
 import os
-import pickle
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,15 +19,14 @@ from made_sets import bundled
 
 from sql_env import EpisodeEnv, Limits, RewardConfig, ScriptedPolicy, load
 from sql_env.database.database import build_database
-from sql_env.evaluation import RunStopped, evaluate, hack_floor, merge_logs, results
-from sql_env.evaluation.processes import ProcessWorkers, WorkerError
+from sql_env.evaluation import RunStopped, evaluate, hack_floor, results
 from sql_env.evaluation.rollouts import plan_episodes
 from sql_env.evaluation.rows import EpisodeResult, question_hashes
 from sql_env.grading.answers import Verdict
 from sql_env.grading.variants.robust import ROBUST_REASONS
 from sql_env.play.acts import Action
 from sql_env.policies.baselines import HACKS, GreedyPolicy, OraclePolicy, RandomPolicy
-from sql_env.questions.question_set import Question, QuestionSet, save_question_set
+from sql_env.questions.question_set import Question, QuestionSet
 
 CONSTANT = HACKS[2]
 
@@ -231,71 +229,15 @@ def test_episodes_of_a_dead_worker_are_played_again_when_a_log_resumes(tmp_path)
     e, log = env(), tmp_path / "a.jsonl"
     policy = Deadly(e.questions.get(plan_episodes(e, None, 0)[40][1]["question_id"]).question_text)
     pool = ProcessPoolExecutor(2, multiprocessing.get_context("fork"))
-    with pool, pytest.raises(RunStopped, match="none is left") as stopped:
+    with pool, pytest.raises(RunStopped, match="a worker failed") as stopped:
         evaluate(e, policy, executor=pool, log=log, progress=False)
     result = stopped.value.result
     assert result.n_completed == result.n_episodes < 60 and not any(x.error for x in result.episodes)
     result = evaluate(e, policy, log=log, progress=False)  # it dies in workers only
     assert result.n_completed == 60, "what the machine lost must not stay lost"
-    with ProcessPoolExecutor(1) as pool, pytest.raises(RunStopped, match="none is left") as stopped:
+    with ProcessPoolExecutor(1) as pool, pytest.raises(RunStopped, match="a worker failed") as stopped:
         evaluate(e, Deadly(""), n_episodes=10, executor=pool, progress=False)
     assert stopped.value.result.n_episodes == 0, "what nobody could play is no failed episode"
-
-
-def test_a_worker_of_our_own_that_dies_loses_its_episode_only():
-    e = env()
-    victim = e.questions.get(plan_episodes(e, None, 0)[40][1]["question_id"]).question_text
-    serial = evaluate(e, Deadly(victim), progress=False)  # it dies in workers only
-    with ProcessWorkers(2, multiprocessing.get_context("fork")) as pool:
-        result = evaluate(e, Deadly(victim), executor=pool, progress=False)
-    lost = [x for x in result.episodes if x.error]
-    assert {e.questions.get(x.question_id).question_text for x in lost} == {victim}
-    assert all("BrokenProcessPool" in x.error for x in lost)
-    indices = {x.episode_index for x in lost}
-    kept = [x for x in serial.episodes if x.episode_index not in indices]
-    assert [x for x in result.episodes if not x.error] == kept
-
-
-class OtherMachine(Executor):
-    "A worker whose disk changes when it gets something to do for the first time."
-
-    def __init__(self, change):
-        self.change, self.played = change, 0
-
-    def submit(self, fn, /, *args):
-        if self.change:
-            self.change()
-        self.change, future = None, Future()
-        self.played += bool(args[-1])  # the piece
-        try:
-            future.set_result(fn(*pickle.loads(pickle.dumps(args))))
-        except Exception as e:
-            future.set_exception(e)
-        return future
-
-
-def one_byte(path):
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
-
-
-@pytest.mark.parametrize(
-    "change, says",
-    [
-        (Path.unlink, r"worker on \S+ lacks the database 'vet_clinic'"),
-        (one_byte, "holds another version of the database 'vet_clinic'"),
-    ],
-)
-def test_a_worker_without_a_database_or_with_another_says_so_before_the_first_episode(tmp_path, change, says):
-    few = load("folder", save_question_set(bundled().filter(database_name="vet_clinic")[:5], tmp_path))
-    same_files = OtherMachine(None)
-    assert evaluate(few, RandomPolicy(), executor=same_files, progress=False).n_completed == 5
-    assert same_files.played == 5
-    machine = OtherMachine(lambda: change(few.databases["vet_clinic"]))
-    with pytest.raises(WorkerError, match=says):
-        evaluate(few, RandomPolicy(), executor=machine, progress=False)
-    assert machine.played == 0
 
 
 def count_judgements(monkeypatch, reason="match"):
@@ -325,23 +267,6 @@ def test_nothing_is_judged_when_it_is_off(monkeypatch, tmp_path):
         evaluate(e, OraclePolicy(bundled()), log=log, progress=False)
 
 
-def test_verdicts_are_made_in_order_of_gold_and_once_for_equal_queries(monkeypatch):
-    "And in bulk they are those of each episode."
-    e = env(30)
-    for policy in (OraclePolicy(bundled()), CONSTANT):
-        for x in evaluate(e, policy, progress=False).episodes:
-            o = e.reset(question_id=x.question_id, seed=0)
-            while not o.done:
-                o = e.step(*policy.select_action(o))
-            assert e.episode.robust is x.robust
-    judged = count_judgements(monkeypatch)
-    monkeypatch.setattr("sql_env.evaluation.rollouts._MAX_WAITING_SECONDS", float("inf"))
-    e = env()
-    result = evaluate(e, OraclePolicy(bundled()), 150, progress=False)
-    golds = {(q.database_name, q.gold_sql) for q in e.questions}
-    assert result.robust_rate == 1 and len(judged) == len(golds) <= 60 and judged == sorted(golds)
-
-
 def test_a_verdict_that_can_t_be_made_is_a_third_state(monkeypatch, tmp_path):
     count_judgements(monkeypatch, "no_variants")
     result = evaluate(env(), Broken(), 10, progress=False)
@@ -366,19 +291,7 @@ def test_a_verdict_that_can_t_be_made_is_a_third_state(monkeypatch, tmp_path):
     assert "robust" not in results.result_texts(replace(most, episodes=right))
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 7, 80])
-def test_shards_merge_into_the_run_that_nobody_split(n, tmp_path):
-    e, policy = env(30), RandomPolicy(4)
-    whole = evaluate(e, policy, 60, 2, log=tmp_path / "whole.jsonl", progress=False)
-    logs = [tmp_path / f"{i}.jsonl" for i in range(1, n + 1)]
-    shards = [evaluate(e, policy, 60, 2, log=log, shard=(i, n), progress=False) for i, log in enumerate(logs, 1)]
-    assert sum(s.n_episodes for s in shards) == 60
-    merge_logs(logs[::-1], tmp_path / "merged.jsonl")
-    assert timeless(tmp_path / "merged.jsonl") == timeless(tmp_path / "whole.jsonl")
-    assert results.load_result(tmp_path / "merged.jsonl").episodes == whole.episodes
-
-
-def test_limits_belong_to_a_run_and_shards_that_are_not_one_are_refused(tmp_path):
+def test_limits_belong_to_a_run(tmp_path):
     few = bundled().sample(10, 3)
     log = tmp_path / "a.jsonl"
     wide = few.with_limits(Limits(operations=20_000_000))
@@ -388,28 +301,6 @@ def test_limits_belong_to_a_run_and_shards_that_are_not_one_are_refused(tmp_path
     with pytest.raises(ValueError, match="another run"):
         evaluate(few, RandomPolicy(), log=log, progress=False)
     assert "limits" not in evaluate(few, RandomPolicy(), progress=False).settings
-    e = env(30)
-
-    def play(i, n, seed=0):
-        log = tmp_path / f"{i}-{n}-{seed}.jsonl"
-        evaluate(e, RandomPolicy(4), 30, seed, shard=(i, n), log=log, progress=False)
-        return log
-
-    one, two, cut = play(1, 2), play(2, 2), tmp_path / "cut.jsonl"
-    cut.write_text("".join(two.read_text().splitlines(keepends=True)[:-2]))
-    for shards, words in (
-        ([], "no shards"),
-        ([one], "shard 2/2 is missing"),
-        ([one, one, two], "shard 1/2 is there twice"),
-        ([one, play(2, 2, seed=1)], "not shards of one run: seed differs"),
-        ([one, play(2, 3)], "shard differs"),
-        ([one, cut], "shard 2/2 lacks 2 episodes.*same log"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            merge_logs(shards, tmp_path / "whole.jsonl")
-    for shard in ((0, 2), (3, 2), (1, 0)):
-        with pytest.raises(ValueError, match="there is no shard"):
-            play(*shard)
 
 
 def run_slow(log, stops_in=0):

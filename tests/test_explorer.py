@@ -15,11 +15,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from laws import law
 
-from sql_env.database.catalog import Column, TableInfo
 from sql_env.database.database import build_database
 from sql_env.evaluation import evaluate, read_log
 from sql_env.evaluation.rows import EpisodeResult, Trajectory
-from sql_env.paths import terminal_text
+from sql_env.paths import read_asset, terminal_text
 from sql_env.play import Action, EpisodeEnv, RewardConfig
 from sql_env.play.episode import Episode, Turn
 from sql_env.policies import OraclePolicy, RandomPolicy, ScriptedPolicy, play_episode
@@ -27,12 +26,17 @@ from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
 from sql_env.sql.text import Result, format_value, quote_identifier
 from sql_env.view import episode as view_module
-from sql_env.view import page as view_page
-from sql_env.view.episode import EpisodeView, view_episode, view_trajectory, watch_policy
-from sql_env.view.explorer import EpisodeExplorer, _LogTab, _PolicyTab, _QuestionPicker
-from sql_env.view.html import _parse_result_table, element, read_asset, render_html, stylesheet
-from sql_env.view.page import embed_page, episode_html, episode_page_html, episode_view_html, part_html
-from sql_env.view.player import EpisodePlayer, HumanPlayer, _ActionBoard
+from sql_env.view.episode import view_episode, view_trajectory, watch_policy
+from sql_env.view.explorer import EpisodeExplorer, EpisodePlayer, HumanPlayer, _QuestionPicker, _Tab
+from sql_env.view.page import (
+    embed_page,
+    episode_data,
+    episode_html,
+    episode_page_html,
+    part_html,
+    player_html,
+    stylesheet,
+)
 
 EVIL = """</script><script>alert(1)</script><img src=x onerror="alert(2)"> ' " & `"""
 QS = load("bundled")
@@ -55,8 +59,17 @@ def played(moves=MOVES, question_id="vet_clinic-12", **options):
     return env.episode
 
 
-def still(view, step):
-    return render_html(episode_view_html(view, step))
+def step(page, i):
+    "The panel of a step, in a player's HTML."
+    return re.search(rf'<section class="sx-step" data-step="{i}".*?</section>', page, re.S)[0]
+
+
+def hidden(page, i):
+    return " hidden>" in step(page, i).partition("\n")[0]
+
+
+def still(view, i):
+    return step(player_html(view, step=i), i)
 
 
 class Tree(HTMLParser):
@@ -79,7 +92,7 @@ class Tree(HTMLParser):
 
 def test_a_view_does_not_change_and_holds_gold_only_after_the_end():
     e = played(MOVES[:4])
-    view, gold = view_episode(e), html.escape(QS.get("vet_clinic-12").gold_sql, quote=False)
+    view, gold = view_episode(e), html.escape(QS.get("vet_clinic-12").gold_sql)
     before = still(view, 4)
     assert view.outcome is None and gold not in episode_page_html(view)
     assert "guinea pig" not in episode_page_html(view_episode(e, hide_unexplored=True))
@@ -127,53 +140,33 @@ def tables_of(n):
 @example((["n"], [["... 9 rows, 2 shown"]]))
 def test_a_table_is_read_as_it_was_written(data):
     names, rows = data
-    head, body, _ = _parse_result_table(Result(tuple(names), [tuple(r) for r in rows]).text())
-    assert head == [format_value(c, 80) for c in names]
-    assert body == [[format_value(v, 300) for v in r] for r in rows[:20]]
+    found = view_module._parse_result(Result(tuple(names), [tuple(r) for r in rows]).text())
+    assert found.columns == [format_value(c, 80) for c in names]
+    assert [*found.rows] == [[format_value(v, 300) for v in r] for r in rows[:20]]
 
 
 @law(150)
 @given(st.text(max_size=200))
 def test_any_text_is_shown_as_it_is(text):
-    found = _parse_result_table(text)
-    tree = Tree(render_html(part_html(view_module._result_part(text))))
+    found = view_module._parse_result(text)
+    tree = Tree(part_html(view_module._result_part(text)))
     assert set(tree.tags) <= {"div", "table", "thead", "tbody", "tr", "th", "td", "p"}
     if found is None:
         assert "".join(tree.text) == terminal_text(text)
 
 
 def test_tables_are_discovered_by_looking_and_others_are_hidden():
-    def drawn(moves, step, hides=True, **options):
-        return render_html(view_page._schema_svg(view_episode(played(moves, **options), hide_unexplored=hides), step))
+    def drawn(moves, hides=True, **options):
+        tables = episode_data(view_episode(played(moves, **options), hide_unexplored=hides))["tables"]
+        return {t["name"]: t for t in tables}, json.dumps(tables)
 
-    for step in (0, 1):
-        assert drawn(MOVES, step, False).count("sx-table sx-on") == step
-    hidden, clear = drawn(MOVES[:1], 1), drawn(MOVES[:1], 1, False)
-    assert "dam_id" in hidden and "price_cents" not in hidden and "price_cents" in clear and "line_item" in hidden
-    nameless = drawn(MOVES[:1], 1, schema_level="none")
+    found, clear = drawn(MOVES[:4], False)
+    assert {name: t["known"] for name, t in found.items() if t["known"]} == {"animal": 1}
+    assert found["animal"]["touched"] == [1, 2, 4] and not found["owner"]["touched"]  # step 3 failed
+    _, text = drawn(MOVES[:1])
+    assert "dam_id" in text and "price_cents" not in text and "price_cents" in clear and "line_item" in text
+    _, nameless = drawn(MOVES[:1], schema_level="none")
     assert "line_item" not in nameless and "animal" in nameless
-
-
-@law(60)
-@given(st.lists(st.tuples(names, columns), max_size=8, unique_by=lambda t: t[0].lower()))
-def test_boxes_never_overlap(spec):
-    "Some columns refer to a table of the same list."
-    other = lambda k: f"{format_value(spec[k % len(spec)][0])}.{format_value('x')}"  # noqa: E731
-    column = lambda c, k: Column(c, "TEXT", False, other(k) if k % 3 else "")  # noqa: E731
-    tables = [TableInfo(name, tuple(column(*about) for about in columns)) for name, columns in spec]
-    boxes = view_page._layout_tables(tables)
-    assert sorted(b.table.name for b in boxes) == sorted(t.name for t in tables)
-    for i, a in enumerate(boxes):
-        for b in boxes[:i]:
-            assert a.x + a.width < b.x or b.x + b.width < a.x or a.y + a.height < b.y or b.y + b.height < a.y
-    Tree(render_html(view_page._schema_svg(EpisodeView("q", tables=tuple(tables)), 0)))
-
-
-def test_keys_point_left():
-    for database in map(QS.database, QS.databases):
-        where = {b.table.name: b for b in view_page._layout_tables(database.infos)}
-        depth = {t.name: i for i, layer in enumerate(view_page._layer_tables(database.infos)) for t in layer}
-        assert len(where) == len(database.tables) and max(depth.values()) >= 1
 
 
 @pytest.fixture(scope="module")
@@ -212,54 +205,46 @@ def test_hostile_names_and_values_stay_text(hostile):
     assert not view.outcome.verdict and len(view.turns) == 6
     tree = harmless(episode_page_html(view, title=EVIL), scripts=1)
     assert "".join(tree.text).count("alert(1)") > 10
-    for page in (episode_html(view).data, *(still(view, step) for step in range(7))):
+    for page in (episode_html(view).data, player_html(view)):
         harmless(page)
     frame = Tree(embed_page(view).data)
     attributes = {name: value for _, name, value in frame.attributes}
     assert frame.tags == ["div", "iframe"] and attributes["srcdoc"] == episode_page_html(view)
 
 
-@law(200)
-@given(st.text(max_size=60))
-def test_any_text_survives_an_attribute_and_an_element(text):
-    tree = Tree(render_html(element("p", text, title=text)))
-    assert tree.tags == ["p"] and {k for _, k, _ in tree.attributes} <= {"title"}
-    assert "".join(tree.text) == terminal_text(text)
-    if text:
-        assert tree.attributes[0][2] == terminal_text(text)
-
-
 def test_style_sheets_are_well_formed_and_touch_nothing_outside():
     "And dark colours are the same in both places."
     tinycss2 = pytest.importorskip("tinycss2")
-    for name in ("replay.css", "page.css"):
+    for name in ("episode.css", "page.css"):
         rules = tinycss2.parse_stylesheet(read_asset(name), skip_comments=True, skip_whitespace=True)
         assert rules and not [rule for rule in rules if rule.type == "error"], name
         assert read_asset(name).count("{") == read_asset(name).count("}")
         for rule in rules:
             assert name == "page.css" or rule.type != "qualified-rule" or ".sx" in tinycss2.serialize(rule.prelude)
-    assert "/*" not in stylesheet("replay.css", "page.css")
-    dark = re.findall(r"\{\s*(--sx-fg0: #e6edf3;.*?)\}", read_asset("replay.css"), re.S)
+    assert "/*" not in stylesheet("episode.css", "page.css")
+    dark = re.findall(r"\{\s*(--sx-fg0: #e6edf3;.*?)\}", read_asset("episode.css"), re.S)
     one, two = (re.findall(r"--[\w-]+: \S+;", block) for block in dark)
-    light = re.search(r"\.sx \{\s*(--sx-fg0: #1f2328;.*?)\}", read_asset("replay.css"), re.S)[1]
+    light = re.search(r"\.sx \{\s*(--sx-fg0: #1f2328;.*?)\}", read_asset("episode.css"), re.S)[1]
     assert one == two and re.findall(r"--[\w-]+", light) == re.findall(r"--[\w-]+", dark[0])
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="no node: apt-get install nodejs")
-def test_the_script_is_valid():
-    path = files("sql_env").joinpath("assets", "replay.js")
+def test_the_script_is_valid_and_short():
+    path = files("sql_env").joinpath("assets", "player.js")
     checked = subprocess.run(["node", "--check", str(path)], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
+    scripts = [*files("sql_env").joinpath("assets").glob("*.js")]
+    assert scripts == [path] and len(path.read_text().splitlines()) <= 150
 
 
 def test_the_page_has_styled_classes_only_forbids_everything_but_its_script_and_is_a_small_file(tell):
     page = episode_page_html(view_episode(played()), view_episode(played(MOVES[:1])))
-    styles = read_asset("replay.css") + read_asset("page.css") + read_asset("replay.js")
+    styles = read_asset("episode.css") + read_asset("page.css") + read_asset("player.js")
     used = {name for value in re.findall(r'class="([^"]*)"', page) for name in value.split()}
-    assert {name for name in used if f".{name}" not in styles} <= {"sx-box"}
+    assert {name for name in used if f".{name}" not in styles} <= {"sx-page"}
     policy = re.search(r'content="(default-src[^"]*)"', page)[1]
     script = re.search(r"<script>(.*?)</script>", page, re.S)[1]
-    assert script == read_asset("replay.js") and "default-src 'none'" in policy
+    assert script == read_asset("player.js") and "default-src 'none'" in policy
     assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
     assert "http" not in re.sub(r"<meta[^>]*>", "", page.replace(script, ""))
     # nor is that of a long episode large
@@ -282,7 +267,7 @@ def test_episodes_of_a_log_are_shown_as_they_were_played(log):
     about, trajectories = read_log(log)
     for trajectory in trajectories:
         view = view_trajectory(trajectory, QS, about)
-        assert view.turns == tuple(trajectory.turns) and view.note == ""
+        assert view.turns == tuple(trajectory.turns) and view.note == "" and view.tables
         assert view.policy == "random" and view.outcome.gold_sql
         alone = view_trajectory(trajectory, None, about)  # without its questions
         assert alone.turns == view.turns and not alone.tables and "not among those" in alone.note
@@ -299,18 +284,18 @@ def ex():
 
 
 def shown(player):
-    return player.screens.children[0].value
+    return player.box.value
 
 
 def test_playing_by_hand(ex):
     "A mistake is said once, at what made it."
-    b, p = ex.human.board, ex.human.player
+    b, p = ex.human, ex.human.player
     errors = lambda: {verb: screen.value for verb, screen in b.errors.items()}  # noqa: E731
     query = lambda sql: (setattr(b.boxes["QUERY"], "value", sql), b.buttons["QUERY", ""].click())  # noqa: E731
     assert b.answer_last.disabled and len(b.buttons) == 18
     b.buttons["DESCRIBE", "animal"].click()
     query(WRONG)
-    assert "unknown column" in errors()["QUERY"] and "unknown column" not in shown(p)
+    assert "unknown column" in errors()["QUERY"] and "unknown column" not in step(shown(p), 2)
     assert not errors()["ANSWER"] and b.answer_last.disabled
     ex.play("ANSWER", "I think 7 or 8")
     assert "unreadable answer" in errors()["ANSWER"] and not errors()["QUERY"]
@@ -318,8 +303,8 @@ def test_playing_by_hand(ex):
     assert not errors()["ANSWER"] and "77" in shown(p) and "guinea pig" not in shown(p)
     b.answer_last.click()
     assert "guinea pig" in shown(p) and 'class="sx-wrong"' in shown(p)
-    assert all(x.disabled for x in [*b.buttons.values(), b.answer_last]) and not b.start_over.disabled
-    b.start_over.click()
+    assert all(x.disabled for x in [*b.buttons.values(), b.answer_last]) and not b.reset_button.disabled
+    b.reset_button.click()
     assert not ex.views[0].turns and not b.buttons["QUERY", ""].disabled and not b.boxes["QUERY"].value
     ex.play("QUERY", QS.get("vet_clinic-12").gold_sql)
     ex.play("ANSWER", "@last")
@@ -327,7 +312,7 @@ def test_playing_by_hand(ex):
 
 
 def test_what_tells_nothing_new_costs_no_step(ex):
-    h, b = ex.human, ex.human.board
+    h, b = ex.human, ex.human
     for _ in range(2):
         b.buttons["DESCRIBE", "animal"].click()
     assert len(h.view.turns) == 1 and "Step 1 told this" in b.errors["DESCRIBE"].value
@@ -336,7 +321,7 @@ def test_what_tells_nothing_new_costs_no_step(ex):
         assert "no step was taken" in b.errors[verb].value
     for sql in ("SELECT 1", " SELECT 1 ", "SELECT x", "SELECT x", "SELECT 1"):
         ex.play("QUERY", sql)
-    assert len(h.view.turns) == 3 and h.player.slider.value == 2
+    assert len(h.view.turns) == 3 and 'data-now="2"' in shown(h.player)
     ex.play("QUERY", "SELECT 2")  # now @last is another result, so asking again is a step
     ex.play("QUERY", "SELECT 1")
     assert len(h.view.turns) == 5 and h.episode.last.rows == [(1,)]
@@ -344,58 +329,48 @@ def test_what_tells_nothing_new_costs_no_step(ex):
     b.buttons["ANSWER", ""].click()
     assert len(h.view.turns) == 6
     e = EpisodeExplorer(schema_level="none")  # without buttons for tables: a mistake is said there, and costs one
-    e.human.board.boxes[""].value = "no such"
-    e.human.board.buttons["SAMPLE", ""].click()
-    assert "unknown table" in e.human.board.errors["SAMPLE"].value and len(e.views[0].turns) == 1
+    e.human.boxes["SAMPLE"].value = "no such"
+    e.human.buttons["SAMPLE", ""].click()
+    assert "unknown table" in e.human.errors["SAMPLE"].value and len(e.views[0].turns) == 1
 
 
 def test_a_step_is_taken_back_by_a_fork(ex):
-    h, b = ex.human, ex.human.board
+    h, b = ex.human, ex.human
     ex.play("DESCRIBE", "animal")
     one, key = h.view.turns, h.episode.state_key
     ex.play("QUERY", COUNTS)
     ex.play("ANSWER", "@last")
-    assert b.gold.layout.display == "" and h.episode.done
-    b.gold.click()
-    assert [v.policy for v in h.player.views] == ["gold", "you"] and h.gold.outcome.verdict
+    assert b.gold_button.layout.display == "" and h.episode.done
+    b.gold_button.click()
+    assert [v.policy for v in h.player.views] == ["gold", "you"] and h.player.views[0].outcome.verdict
     for _ in range(2):
-        b.undo.click()
+        b.undo_button.click()
     assert (h.view.turns, h.episode.state_key) == (one, key)
     assert "2 steps taken back, one of them" in h.view.note
-    assert h.gold is None and b.gold.layout.display == "none" and not b.buttons["QUERY", ""].disabled
+    assert len(h.player.views) == 1 and b.gold_button.layout.display == "none" and not b.buttons["QUERY", ""].disabled
     ex.play("QUERY", COUNTS)
     assert [t.action.action_type for t in h.view.turns] == ["DESCRIBE", "QUERY"]
-    b.start_over.click()
-    assert not h.view.note and not h.view.turns and b.undo.disabled
+    b.reset_button.click()
+    assert not h.view.note and not h.view.turns and b.undo_button.disabled
 
 
-def test_any_step_and_any_row_can_be_looked_at_again(ex):
-    p = ex.human.player
+def test_any_step_and_more_rows_than_an_agent_sees_can_be_looked_at(ex):
     for move in (MOVES[0], ("QUERY", "SELECT x"), ("QUERY", "SELECT animal_id, name FROM animal ORDER BY 1")):
         ex.play(*move)
-    p.later.click()
-    first = re.findall(r"<td[^>]*>(.*?)</td>", shown(p))[0]
-    assert "21 to 40 of 200" in p.range.value and first == str(ex.human.episode.last.rows[20][0])
-    for _ in range(20):
-        p.later.click()
-    assert "181 to 200 of 200" in p.range.value and p.later.disabled
-    p.go(2)
-    assert "unknown column" in shown(p) and p.pager.layout.display == "none"
-    p.go(3)
-    assert "1 to 20 of 200" in p.range.value and p.earlier.disabled
-    assert len(ex.human.view.turns) == 3
+    page = shown(ex.human.player)
+    assert page.count('class="sx-step"') == 4 and "unknown column" in step(page, 2) and 'data-now="3"' in page
+    assert step(page, 3).count("<tr>") == 201 and "200 rows, 20 shown to an agent" in step(page, 3)
+    assert [hidden(page, i) for i in range(4)] == [True, True, True, False]
 
 
 def test_keys_reach_python_as_lines(ex):
     h = ex.human
-    wires = [w for w in everything(h.box) if "sx-wire" in getattr(w, "_dom_classes", ())]
-    player, board = sorted(wires, key=lambda w: w is not h.player.bar.children[-1])
-    for n, line in enumerate(["DESCRIBE animal", "QUERY SELECT 1 AS a,\n  2", "QUERY ", "go 1"]):
-        (player if line.startswith("go") else board).value = f"{n}.5 {line}"
+    for n, line in enumerate(["DESCRIBE animal", "QUERY SELECT 1 AS a,\n  2", "QUERY "]):
+        h.wire.value = f"{n}.5 {line}"
     assert [t.action.argument for t in h.view.turns] == ["animal", "SELECT 1 AS a,\n  2"]
-    assert h.player.slider.value == 1 and h.inputs == {"QUERY": ["SELECT 1 AS a,\n  2"]}
-    assert json.loads(Tree(h.board.past.value).attributes[0][2]) == h.inputs
-    board.value = "9 undo "
+    assert h.inputs == {"QUERY": ["SELECT 1 AS a,\n  2"]}
+    assert json.loads(Tree(h.past.value).attributes[0][2]) == h.inputs
+    h.wire.value = "9 undo "
     assert len(h.view.turns) == 1
 
 
@@ -405,12 +380,12 @@ def test_the_actions_follow_the_source_and_gold_can_go(source):
     for entry in e.picker.question.options[::4]:
         e.choose(entry[1])
         for turn in e._play_gold().turns:
-            box = e.human.board.boxes.get(turn.action.action_type)
+            box = e.human.boxes.get(turn.action.action_type)
             if box is None:
                 e.human.act(*turn.action)
             else:
                 box.value = turn.action.argument
-                e.human.board.buttons[turn.action.action_type, ""].click()
+                e.human.buttons[turn.action.action_type, ""].click()
         assert e.human.view.outcome.verdict, (entry, e.human.view.turns)
     if source == "conversations":  # the next question has not been told anything
         e = EpisodeExplorer("conversations", n=4)
@@ -422,11 +397,11 @@ def test_the_actions_follow_the_source_and_gold_can_go(source):
 
 def test_a_task_is_taken_back_as_well():
     e = EpisodeExplorer("tasks", n=4)
-    h, box = e.human, e.human.board.boxes["EXECUTE"]
+    h, box = e.human, e.human.boxes["EXECUTE"]
     sql = next(t.action.argument for t in e._play_gold().turns if t.action[0] == "EXECUTE")
     for text in (sql, box.value):  # a double click
         box.value = text
-        h.board.buttons["EXECUTE", ""].click()
+        h.buttons["EXECUTE", ""].click()
     done = h.view.changes
     assert done and len(h.view.turns) == 1
     h.undo()
@@ -458,36 +433,27 @@ def test_choosing_questions_and_other_sources(ex, hostile):
     c.load.click()
     assert "nowhere" in c.error.value and c.questions is before
     e = EpisodeExplorer(hostile)
-    for b in list(e.human.board.buttons.values()):
+    for b in list(e.human.buttons.values()):
         b.click()
     harmless(shown(e.human.player))
     e.watch("random")
-    harmless(shown(e.watching.player))
+    harmless(shown(e.watched))
     assert e.picker.source.value == EVIL
 
 
-def test_watching_with_the_slider(ex):
-    ex.watching.menus[0].value = "oracle"
+def test_watching(ex):
+    ex.watching.controls[0].value = "oracle"
     ex.watching.button.click()
-    p = ex.watching.player
-    assert ex.tabs.selected_index == 1 and p.slider.max == p.play.max == len(ex.views[0].turns) == 4
-    assert p.slider.value == 1
-    p.back.click()
-    assert "Nothing is known yet" in shown(p)
-    for i in range(1, 6):
-        p.next.click()
-        assert p.slider.value == min(i, 4)
-    assert "<b>robust</b> right on variants" in shown(p) and 'class="sx-right"' in shown(p)
-    p.back.click()
-    p.slider.value = 1
-    assert "14 of 15 steps left" in shown(p)
+    page = shown(ex.watched)
+    assert ex.tabs.selected_index == 1 and len(ex.views[0].turns) == 4
+    assert 'data-last="4" data-now="1"' in page and not hidden(page, 1) and hidden(page, 4)
+    assert "Nothing is known yet" in step(page, 0) and "14 of 15 steps left" in step(page, 1)
+    assert "<b>robust</b> right on variants" in step(page, 4) and 'class="sx-right"' in step(page, 4)
 
 
 def test_two_policies_side_by_side(ex, tmp_path):
     ex.compare("greedy", "oracle")
-    p = ex.comparing.player
-    p.slider.value = p.slider.max
-    a, b = (c.value for c in p.screens.children)
+    a, b = shown(ex.compared).split("<article")[1:]
     assert "played by greedy" in a and 'class="sx-wrong"' in a and "played by oracle" in b and 'class="sx-right"' in b
     page = ex.to_html(tmp_path / "two.html").read_text()
     assert page.count("<article") == 2 and Tree(ex.html().data).tags.count("article") == 2
@@ -516,42 +482,42 @@ def test_a_slow_policy_is_seen_while_it_plays_and_policies_may_be_ones_own():
     e.watch("hasty")
     assert len(e.views[0].turns) == 5
     e.watch("broken")
-    page = harmless(shown(e.watching.player))
+    page = harmless(shown(e.watched))
     assert "The policy crashed: RuntimeError" in str(page.text)
     with pytest.raises(ValueError, match="random, greedy, oracle, nano, hasty, broken"):
         e.watch("nobody")
 
 
 def test_replaying(ex, log, tmp_path):
-    ex.replaying.path.value = str(log)
+    ex.replaying.controls[0].value = str(log)
     ex.replaying.button.click()
-    page = ex.replaying.page
-    assert ex.tabs.selected_index == 3 and ex.views == () and 'id="rx-data"' in page
-    assert "iframe" in ex.replaying.screen.value and "iframe" in ex.html().data
+    page = ex.log_page
+    assert ex.tabs.selected_index == 3 and ex.views == () and 'id="rx-rows"' in page
+    assert "iframe" in ex.logged.value and "iframe" in ex.html().data
     assert ex.to_html(tmp_path / "log.html").read_text() == page
     ex.replay(read_log(log)[1])
-    assert ex.replaying.page != page
+    assert ex.log_page != page
     (tmp_path / "empty").mkdir()
     for wrong in ("none.jsonl", "empty"):
-        ex.replaying.path.value = str(tmp_path / wrong)
+        ex.replaying.controls[0].value = str(tmp_path / wrong)
         ex.replaying.button.click()
-        assert "no log" in ex.replaying.error.value
+        assert "There is no run" in ex.replaying.error.value
     with pytest.raises(ValueError, match="There is no run"):
         ex.replay([])
 
 
 def test_two_explorers_share_nothing():
     one, two = EpisodeExplorer(question_id="vet_clinic-12"), EpisodeExplorer(question_id="vet_clinic-12")
-    before = [two.human.board.head.value, shown(two.human.player)]
+    before = [two.human.head.value, shown(two.human.player)]
     for m in MOVES:
         one.play(*m)
     one.compare("random", "oracle")
     one.choose("vet_clinic-02")
-    assert [two.human.board.head.value, shown(two.human.player)] == before and two.tabs.selected_index in (0, None)
-    assert not two.comparing.player.views
+    assert [two.human.head.value, shown(two.human.player)] == before and two.tabs.selected_index in (0, None)
+    assert not two.compared.views
     mine, theirs = ({id(x) for x in everything(e.box)} for e in (one, two))
-    assert not mine & theirs and len(mine) > 60
-    for widget in (EpisodeExplorer, EpisodePlayer, HumanPlayer, _QuestionPicker, _ActionBoard, _PolicyTab, _LogTab):
+    assert not mine & theirs and len(mine) > 50
+    for widget in (EpisodeExplorer, EpisodePlayer, HumanPlayer, _QuestionPicker, _Tab):
         shared = [name for name, x in vars(widget).items() if isinstance(x, (list, dict, set))]
         assert not [name for name in shared if not name.startswith("__")]
 
@@ -564,10 +530,11 @@ def everything(w):
 
 def test_player_takes_episodes_of_different_length_and_still_pictures_have_no_style_sheet():
     p = EpisodePlayer(view_episode(played()), view_episode(played(MOVES[:2])))
-    p.slider.value = 5
-    assert 'class="sx-wrong"' in shown(p) and "13 of 15 steps left" in p.screens.children[1].value
+    one, two = shown(p).split("<article")[1:]
+    assert not hidden(one, 5) and 'class="sx-wrong"' in one and "13 of 15 steps left" in step(two, 2)
+    assert not hidden(two, 2)  # the shorter one waits at its end
     p.show(view_episode(played(MOVES[:1])), step=-1)
-    assert len(p.screens.children) == 1 and p.slider.value == p.slider.max == 1
+    assert shown(p).count("<article") == 1 and 'data-last="1" data-now="1"' in shown(p)
     page = episode_html(played(), "hasty").data
     tree = Tree(page)
     assert not {"script", "style", "svg"} & set(tree.tags) and not [a for a in tree.attributes if a[1] == "class"]

@@ -191,7 +191,10 @@ print(env.episode.judged("certified").reason)
 CLUSTER = """
 import ray
 from sql_env import RandomPolicy, evaluate, load
-from sql_env.evaluation.processes import RayExecutor
+from concurrent.futures import Executor
+class RayExecutor(Executor):
+    def submit(self, fn, /, *args, **kwargs):
+        return ray.remote(fn).remote(*args, **kwargs).future()
 ray.init(num_cpus=1, include_dashboard=False)
 print(evaluate(load('bundled').sample(4), RandomPolicy(), executor=RayExecutor(), progress=False).n_episodes)
 """

@@ -10,7 +10,6 @@ from sql_env.evaluation import read_log, rows
 from sql_env.play import ACTIONS, Action
 from sql_env.play.episode import Turn
 from sql_env.policies.requests import Completion, RolloutAborted
-from sql_env.view.logs import JsonlLog
 
 LABELS = [json.loads(line) for line in (Path(__file__).parent / "labelled_failures.jsonl").read_text().splitlines()]
 PARAMETERS = dict(describe="table_name", sample="table_name", query="sql", answer="value", abstain="reason")
@@ -90,9 +89,7 @@ def test_right_and_crashed_episodes_have_no_kind_and_each_kind_has_words():
 
 def test_a_log_is_counted_line_by_line_and_the_last_try_counts(tmp_path):
     crashed = rows.Trajectory(rows.EpisodeResult(0, "q", error="E: x"), {}, [])
-    lines = [dict(policy="p"), crashed.to_dict(), wrong().to_dict(), dict(episode=3)]
+    lines = [dict(policy="p", format=3), crashed.to_dict(), wrong().to_dict()]
     log = tmp_path / "a.jsonl"
     log.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"half')
-    found = JsonlLog(log)
-    found.update()
-    assert rows.count_failures(map(found.read, range(len(found.episodes)))) == dict(ungrounded=1)
+    assert rows.count_failures(read_log(log)[1]) == dict(ungrounded=1)

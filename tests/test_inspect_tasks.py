@@ -14,10 +14,11 @@ pytestmark = pytest.mark.slow
 
 from inspect_ai.log import read_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
-from inspect_ai.solver import generate, solver
+from inspect_ai.solver import generate
 
 from sql_env import ChatPolicy, evaluate, load
-from sql_env.integrations.inspect_ai import correct_scorer, grounded_scorer, question_task, robust_scorer, start_episode
+from sql_env.integrations.inspect_ai import correct_scorer, grounded_scorer, question_task, robust_scorer
+from sql_env.play.session import Session
 
 VERDICTS = ("correct", "robust", "grounded")
 
@@ -164,48 +165,19 @@ def test_an_episode_without_an_answer_is_wrong_and_the_budget_ends_it(questions,
 
 
 def test_what_was_not_judged_is_left_out_of_its_rate(questions, golds, tmp_path, monkeypatch):
-    import sql_env.integrations.inspect_ai as tasks
+    real, seen = Session.verdict, []
 
-    real, seen = tasks._session_outcome, []
-
-    def outcome(session):
+    def verdict(session, robust=True):
         seen.append(session)
         hidden = dict(robust=None, robust_reason="no_variants") if len(seen) == 1 else {}
-        return real(session) | hidden
+        return real(session, robust)._replace(**hidden)
 
-    monkeypatch.setattr(tasks, "_session_outcome", outcome)
+    monkeypatch.setattr(Session, "verdict", verdict)
 
     log = play(question_task(questions[:4]), right(golds), tmp_path)
     scores = {s.name: s for s in log.results.scores}
     assert scores["robust"].scored_samples == 3 and scores["robust"].unscored_samples == 1
     assert scores["robust"].metrics["accuracy"].value == 1 and scores["correct"].scored_samples == 4
-
-
-def test_a_sample_goes_on_from_the_session_in_its_store(questions, golds, tmp_path):
-    "The first evaluation stops after a query; another one starts from what its log holds, and answers at once."
-
-    some = questions[:2]
-    log = play(question_task(some), right(golds), tmp_path, message_limit=4)
-    samples = read_eval_log(log.location).samples
-    halted = {s.id: s.store["sql_env_session"] for s in samples}
-    assert rates(log)["correct"][0] == 0 and {s.limit.type for s in samples} == {"message"}
-    assert [[kind for kind, _ in h["actions"]] for h in halted.values()] == [["QUERY"]] * 2
-
-    @solver
-    def from_log(start):
-        async def solve(state, generate):
-            state.store.set("sql_env_session", json.loads(json.dumps(halted[state.sample_id])))
-            return await start(state, generate)
-
-        return solve
-
-    task = question_task(some)
-    task.setup = from_log(start_episode(some))
-    log = play(task, right(golds), tmp_path / "again")
-    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, "nan"))
-    sample = read_eval_log(log.location).samples[0]
-    assert [m.role for m in sample.messages] == "system user assistant tool assistant tool".split()
-    assert sample.store["sql_env_outcome"]["steps"] == 2
 
 
 @pytest.mark.parametrize("actions", ["ABSTAIN", ["abstain", "execute"], "abstain,execute", ("ABSTAIN", "EXECUTE")])
@@ -215,7 +187,6 @@ def test_extra_actions_are_tools_that_come_as_text_or_as_a_list(questions, tmp_p
     [sample] = play(question_task(questions[:1], actions=actions), model, tmp_path).samples
     assert sample.store["sql_env_outcome"]["reason"].startswith("abstain")
     assert sample.store["sql_env_outcome"]["steps"] == 1
-    assert sample.store["sql_env_session"]["actions"][0][0] == "ABSTAIN"
 
 
 def scripted(golds):
@@ -275,20 +246,3 @@ def test_rates_and_words_are_those_of_evaluate(questions, golds, tmp_path):
         for body in (bodies[-1], others[-1])
     ]
     assert json.dumps(tools[0], sort_keys=True) == json.dumps(tools[1], sort_keys=True)
-
-
-def test_a_saved_conversation_goes_on_in_inspects_messages(questions):
-    "Calls, results and errors keep their ids and texts."
-    from sql_env.integrations.inspect_ai import _chat_message
-    from sql_env.play.episode import EpisodeEnv
-    from sql_env.play.session import Session
-
-    session = Session(EpisodeEnv(questions))
-    session.begin(questions[0].question_id)
-    call = dict(id="c1", type="function", function=dict(name="query", arguments='{"sql": "SELECT 1"}'))
-    session.reply(dict(role="assistant", content="I look.", tool_calls=[call]))
-    found = [_chat_message(m) for m in session.messages]
-    assert [m.role for m in found] == "system user assistant tool".split()
-    assert [m.text for m in found] == [m["content"] for m in session.messages]
-    assert found[2].tool_calls[0].arguments == {"sql": "SELECT 1"}
-    assert found[3].tool_call_id == found[2].tool_calls[0].id == "c1"

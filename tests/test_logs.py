@@ -1,11 +1,8 @@
 "The log format: one writer and one reader, logs that survive a kill, rows that know their content."
 
-import errno
 import json
-import os
 import subprocess
 import sys
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import SimpleNamespace
@@ -17,7 +14,7 @@ from tables import cases
 
 from sql_env import ChatPolicy, EpisodeEnv, Question, RewardConfig, evaluate, load
 from sql_env.database.guards import _file_uri
-from sql_env.evaluation import logs
+from sql_env.evaluation import compare, logs
 from sql_env.evaluation.logs import EpisodeLog, _log_env, read_log
 from sql_env.evaluation.results import summary
 from sql_env.evaluation.rows import BLAMES, EpisodeResult, Trajectory, episode_result, question_hashes
@@ -244,7 +241,7 @@ def test_a_log_holds_every_turn_and_an_episode_without_an_answer_replays(tmp_pat
         assert len(line["turns"]) == episode.steps and line["turns"][-1]["action"][0] == "ANSWER"
 
 
-# ---- tries, growth, prices
+# ---- tries, growth
 class Unlucky(RandomPolicy):
     "Crashes in every third episode until its server is well."
 
@@ -278,7 +275,7 @@ def test_a_crashed_episode_is_played_again_and_its_row_stays_as_history(tmp_path
     assert about["started"] == json.loads(lines[0])["started"]
 
 
-def test_a_run_grows_and_neither_a_part_of_it_nor_another_price_is_another_run(tmp_path):
+def test_a_run_grows_and_a_part_of_it_is_no_other_run(tmp_path):
     log = tmp_path / "a.jsonl"
     e = env(20)
     run(log, environment=e, n_episodes=5)
@@ -290,20 +287,6 @@ def test_a_run_grows_and_neither_a_part_of_it_nor_another_price_is_another_run(t
     before = log.read_bytes()
     part = run(log, environment=e, n_episodes=7)
     assert part.episodes == whole.episodes[:7] and log.read_bytes() == before
-    log = tmp_path / "priced.jsonl"
-    used = dict(calls=2, prompt_tokens=1000, completion_tokens=100, cached_tokens=500, cost=0.5)
-
-    def about(*price):
-        settings = dict(model="m", price=list(price) or None)
-        return {"policy": "m", "policy_settings": settings, "episodes": 1}
-
-    EpisodeLog(log, about(1, 2)).append(Trajectory(EpisodeResult(0, "q", usage=used), {}, []))
-    assert EpisodeLog(log, about(1, 2)).done[0].usage["cost"] == 0.5
-    with EpisodeLog(log, about(1, 2, 0.5)) as again:
-        assert again.done[0].usage == used | {"cost": 0.00095}
-    assert read_log(log)[1][0].episode == again.done[0]
-    assert "cost" not in EpisodeLog(log, about()).done[0].usage
-    assert log.read_bytes().count(b"\n") == 4
 
 
 DIFFERENCES = (
@@ -312,7 +295,6 @@ DIFFERENCES = (
     ({"robust": False}, {}, "robust was false there and is null now"),
     ({"started": 1, "sql_env": "1", "commit": "a"}, {"started": 2}, ""),
     ({"policy_settings": {"price": None}}, {"policy_settings": {"price": (1, 2)}}, ""),
-    ({"shard": [1, 2]}, {"shard": (1, 2)}, ""),
 )
 
 
@@ -331,6 +313,33 @@ def test_two_runs_differ_by_what_decides_their_results_and_details_tell_no_key(t
     assert log.path.read_bytes().count(b"\n") == 3
     assert read_log(log.path)[0]["hack_floor"] == {"constant": 0.1}
     assert EpisodeLog(log.path, {"policy": "x"}).about["hack_floor"] == {"constant": 0.1}
+
+
+def test_other_texts_and_questions_are_told_by_a_run_that_goes_on_and_by_compare(tmp_path, capsys, monkeypatch):
+    log, few = tmp_path / "a.jsonl", bundled().sample(6, 3)
+    first = evaluate(few, RandomPolicy(1), 3, log=log, progress=False)
+    about, _ = read_log(log)
+    assert len(about["text_hash"]) == len(about["suite_hash"]) == 32
+    evaluate(few, RandomPolicy(1), 3, log=log)
+    assert "other than" not in capsys.readouterr().err
+    assert not compare(first, evaluate(few, OraclePolicy(few), 3, progress=False)).differs
+    monkeypatch.setattr("sql_env.evaluation.rows.tool_schemas", lambda actions: [*actions, "other words"])
+    second = evaluate(few, RandomPolicy(1), 6, log=log)
+    said = "the texts that an agent reads"
+    assert f"other than when the log was begun: {said}" in capsys.readouterr().err
+    assert said in " ".join(compare(first, second).notes)
+    other = evaluate(few[:5], RandomPolicy(1), 5, progress=False)
+    assert "the questions (" in " ".join(compare(second, other).notes)
+
+
+def test_half_a_line_at_the_end_is_dropped_and_told(tmp_path, capsys):
+    log, few = tmp_path / "a.jsonl", bundled().sample(4, 3)
+    whole = evaluate(few, RandomPolicy(1), log=log, progress=False)
+    log.write_bytes(log.read_bytes()[:-20])
+    assert evaluate(few, RandomPolicy(1), log=log).episodes == whole.episodes
+    assert "half a line" in capsys.readouterr().err
+    assert evaluate(few, RandomPolicy(1), log=log).episodes == whole.episodes
+    assert "half a line" not in capsys.readouterr().err
 
 
 # ---- the schema
@@ -394,78 +403,7 @@ def test_rescoring_uses_gold_of_today_says_what_went_otherwise_and_wants_the_que
         logs.rescore_log(tmp_path / "a.jsonl", bundled().sample(3, 0))
 
 
-# ---- Windows, as far as its rules can be played here
-class Msvcrt:
-    "Locks of bytes as Windows has them: one holder for each place of a file, whoever opened it."
-
-    LK_NBLCK = 2
-
-    def __init__(self):
-        self.held: dict[tuple, int] = {}
-
-    def locking(self, fd: int, mode: int, n: int) -> None:
-        place = (*file_key(fd, os.fstat), os.lseek(fd, 0, os.SEEK_CUR))
-        holder = self.held.get(place)
-        if holder is not None and holder != fd and is_open(holder, place):
-            raise OSError(errno.EACCES, "locked")
-        assert (mode, n) == (self.LK_NBLCK, 1)
-        self.held[place] = fd
-
-
-def file_key(file, stat=os.stat) -> tuple:
-    "Which file it is; of none if it is closed or gone."
-    with suppress(OSError):
-        found = stat(file)
-        return (found.st_dev, found.st_ino)
-    return (None, None)
-
-
-def is_open(fd: int, place: tuple) -> bool:
-    return file_key(fd, os.fstat) == place[:2] != (None, None)
-
-
-@pytest.fixture
-def windows(monkeypatch):
-    "Locks, removing and replacing as on Windows: what is open can't be removed or replaced."
-    opened = {}
-    real_open, real_close = os.open, os.close
-
-    def watched(path, *args, **kw):
-        fd = real_open(path, *args, **kw)
-        opened[fd] = os.path.abspath(path)
-        return fd
-
-    def refused(of):
-        def work(path, *args, **kw):
-            paths = {os.path.abspath(p) for p in (path, *args) if isinstance(p, (str, Path))}
-            if paths & {p for fd, p in opened.items() if is_open(fd, file_key(p))}:
-                raise PermissionError(errno.EACCES, "it is open")
-            return of(path, *args, **kw)
-
-        return work
-
-    monkeypatch.setattr(logs, "fcntl", None)
-    monkeypatch.setattr(logs, "msvcrt", Msvcrt(), raising=False)
-    monkeypatch.setattr(os, "open", watched)
-    monkeypatch.setattr(os, "close", lambda fd: (opened.pop(fd, None), real_close(fd))[1])
-    monkeypatch.setattr(os, "replace", refused(os.replace))
-    monkeypatch.setattr(Path, "unlink", refused(Path.unlink))
-
-
-def test_a_log_on_windows_has_one_writer_and_leaves_nothing_empty(windows, tmp_path):
-    path = tmp_path / "run.jsonl"
-    with logs._LogFile(path) as log:
-        log.write(b'{"a": 1}\n')
-        with pytest.raises(ValueError, match="another run"):
-            logs._LogFile(path)
-    assert path.read_bytes() == b'{"a": 1}\n'
-    logs._replace_file(path, b"whole\n")
-    assert path.read_bytes() == b"whole\n" and list(tmp_path.iterdir()) == [path]
-    with logs._LogFile(tmp_path / "empty.jsonl"):
-        pass
-    assert list(tmp_path.iterdir()) == [path]
-
-
+# ---- paths
 PATHS = (
     (PureWindowsPath(r"C:\data\my pets.db"), "file:///C%3A/data/my%20pets.db"),
     (PureWindowsPath(r"\\server\share\a?b#.db"), "file:////server/share/a%3Fb%23.db"),

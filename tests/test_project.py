@@ -207,7 +207,7 @@ def test_wheel_holds_the_data(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     bundled = [n for n in names if n.startswith("sql_env/bundled/") and n.endswith(".sqlite")]
     assert len(bundled) >= 12
-    assets = [f"assets/{name}" for name in ("replay.css", "replay.js", "run.css", "run.js", "log.schema.json")]
+    assets = [f"assets/{name}" for name in ("episode.html", "episode.css", "player.js", "runs.html", "log.schema.json")]
     for name in ("bundled/questions.jsonl", "worlds/vocabulary.toml", "py.typed", *assets):
         assert f"sql_env/{name}" in names
     assert not [n for n in names if n.startswith(("tests", "data", "nbs", "benchmarks", "examples"))]
@@ -226,7 +226,7 @@ for path in sorted(Path('.').rglob('*.ipynb')):
     print('ok', path)
 """
 # Pages beside those of tutorials, concepts and blog
-MORE_PAGES = ("index", "faq", "view/08_explorer")
+MORE_PAGES = ("index", "faq", "view/03_explorer")
 # The extra that a page needs; others run from the wheel as it is
 EXTRA_OF = {"concepts/verification": "prove", "blog/certified_verdicts": "prove"}
 EXTRA_OF |= {"tutorials/evaluate_model": "openai", "tutorials/remote": "server", "faq": "server"}

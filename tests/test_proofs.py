@@ -24,8 +24,8 @@ from sql_env.proofs.contents import Comparison, Contents
 from sql_env.proofs.decision import kept_by, prove, prove_on
 from sql_env.proofs.facts import Assumption, all_assumptions, read_facts
 from sql_env.sql.analysis import parse_sql, referenced_tables
-from sql_env.view.episode import view_logged, view_trajectory
-from sql_env.view.run import _film_data
+from sql_env.view.episode import view_trajectory
+from sql_env.view.page import episode_data
 
 SINGERS = """
 CREATE TABLE singer (id INTEGER PRIMARY KEY, name TEXT NOT NULL, age INTEGER, country TEXT);
@@ -477,7 +477,7 @@ def test_what_a_certificate_rests_on_stands_in_log_and_page(tmp_path):
     for t in trajectories:
         view, certified = view_trajectory(t, qs, about), t.episode.verdicts["certified"]
         assert certified == view.outcome.verdicts["certified"] and certified.correct and certified.reason == "proved"
-        for shown in (view, view_logged(t, about)):
-            parts = _film_data(shown)["steps"][-1].parts
+        for shown in (view, view_trajectory(t, None, about)):
+            parts = episode_data(shown)["steps"][-1].parts
             assert [part.text for part in parts if part.title == "certified"] == ["right: proved"]
             assert certified.detail in [part.text for part in parts]

@@ -8,9 +8,10 @@ from itertools import cycle
 
 import pytest
 from conftest import ROOT
+from ray_executor import RayExecutor
 
 from sql_env import EpisodeEnv, GreedyPolicy, Session, evaluate, load
-from sql_env.evaluation import RayExecutor, read_log
+from sql_env.evaluation import read_log
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
 

@@ -8,8 +8,7 @@ from fake_server import FakeServer, fault, player, reasoned
 from made_sets import bundled
 
 from sql_env.evaluation import RunStopped, evaluate, read_log
-from sql_env.policies import Completion, Endpoint
-from sql_env.policies.chat import ChatPolicy, ResponseCache
+from sql_env.policies.chat import ChatPolicy
 
 ID = "vet_clinic-02"
 QUERY = [("query", dict(sql="SELECT count(*) FROM visit WHERE paid_on IS NULL"))]
@@ -79,71 +78,3 @@ def test_examples_stand_in_the_messages(tmp_path):
     assert len(played.messages) > 6
     assert all(played.messages[c["message"]]["role"] == "assistant" for c in played.calls)
     assert played.calls[0]["message"] > 4
-
-
-def test_nothing_is_asked_twice_and_nothing_is_paid_twice(tmp_path):
-    chosen = bundled().sample(6, 1)
-    options = dict(questions=chosen, cache=tmp_path / "cache", price=(1, 2))
-    with FakeServer(player(chosen)) as server:
-        first = play(server, tmp_path / "a.jsonl", 6, **options)
-        n = len(server.bodies)
-        again = play(server, tmp_path / "b.jsonl", 6, **options)
-        assert len(server.bodies) == n == 12
-    assert [(t.turns, t.messages) for t in first] == [(t.turns, t.messages) for t in again]
-    assert all(t.episode.usage == dict(calls=2, cache_hits=2, cost=0) for t in again)
-    assert all(c["cached"] and c["usage"]["prompt_tokens"] == 100 for t in again for c in t.calls)
-    assert not any("cached" in c for t in first for c in t.calls)
-
-
-class Counting:
-    "A backend that counts its requests, and fails in some."
-
-    base_url = None
-
-    def __init__(self, fail=(), **settings):
-        self.settings, self.asked, self.fail = settings, 0, fail
-
-    def complete(self, messages, tools, seed):
-        self.asked += 1
-        if self.asked in self.fail:
-            raise ValueError("busy")
-        return Completion(dict(role="assistant", content=f"{self.asked} ü\ud800"), dict(calls=1.5))
-
-
-HELLO = [dict(role="user", content="Hello")]
-
-
-def ask(cache, backend, messages=HELLO, tools=(), seed=0):
-    return cache.complete(backend, messages, list(tools), seed)
-
-
-def test_another_request_has_another_answer(tmp_path):
-    cache, backend, warmer = ResponseCache(tmp_path), Counting(temperature=0), Counting(temperature=1)
-    said = ask(cache, backend)
-    for change in (dict(messages=[*HELLO, *HELLO]), dict(tools=[dict(type="function")]), dict(seed=1)):
-        assert not ask(cache, backend, **change).from_cache
-    assert not ask(cache, warmer).from_cache and (backend.asked, warmer.asked) == (4, 1)
-    hit = ask(cache, Counting(temperature=0))
-    assert hit.from_cache and (hit.message, hit.usage) == (said.message, said.usage)
-    keys = {cache.key(Endpoint("m", url, "k"), HELLO, [], 0) for url in ("http://a/v1", "http://a/v2", "http://b/v1")}
-    same = cache.key(Endpoint("m", "http://a/v1", "another key"), HELLO, [], 0)
-    assert len(keys) == 3 and same in keys, "a key is no part of a request"
-
-
-def test_errors_and_broken_files_are_asked_again(tmp_path):
-    cache, backend = ResponseCache(tmp_path), Counting(fail=(1,))
-    with pytest.raises(ValueError, match="busy"):
-        ask(cache, backend)
-    assert not ask(cache, backend).from_cache and ask(cache, backend).from_cache
-    (file,) = tmp_path.iterdir()
-    for data in (b"", b"no file of SQLite" * 500, file.read_bytes()[:5000]):
-        file.write_bytes(data)
-        assert not ask(cache, backend).from_cache
-
-
-def test_a_cache_is_for_models_on_a_server(tmp_path):
-    class Local(Counting):
-        name, complete_many = "local", None
-
-    with pytest.raises(ValueError, match="--cache"):
-        ChatPolicy(Local(), cache=tmp_path)

@@ -79,13 +79,6 @@ def test_a_permanent_error_later_ends_a_run_after_three():
     assert play(Fails(5, False)).n_episodes == 20, "an error that may pass ends nothing"
 
 
-@pytest.mark.parametrize("limit, crashed", [(4, 4), (1, 1), (0.25, 5)])
-def test_fail_on_error_is_a_number_or_a_share(limit, crashed):
-    policy = Fails(4, is_permanent=False)
-    assert stopped("fail_on_error", policy, fail_on_error=limit).n_episodes == 4 + crashed
-    assert play(Fails(4, is_permanent=False), fail_on_error=0.9).n_episodes == 20
-
-
 def test_limits_of_cost_and_tokens_end_a_run_and_the_log_goes_on(tmp_path, server):
     log, policy = tmp_path / "a.jsonl", ChatPolicy("m", server.url, price=(1000, 1000))  # 0.22 for an episode
     for _ in range(2):
@@ -109,8 +102,7 @@ class Interrupted(OraclePolicy):
             raise KeyboardInterrupt
 
 
-def test_no_episode_begins_after_the_time_and_an_interrupted_run_hands_back_what_it_measured(tmp_path):
-    assert stopped("max_seconds", RandomPolicy(), max_seconds=0).n_episodes == 0
+def test_an_interrupted_run_hands_back_what_it_measured(tmp_path):
     assert stopped("interrupted", Interrupted(questions()), log=tmp_path / "a.jsonl").n_completed <= 7
 
 
@@ -131,13 +123,13 @@ def test_crashed_episodes_are_played_again_and_nothing_else(tmp_path):
     assert len(read_log(log)[1]) == len(qs) and load_result(log).episodes == second.episodes
 
 
-def test_a_log_is_extended_and_priced_anew(tmp_path, server):
+def test_a_log_is_extended_and_costs_stay_as_they_were_recorded(tmp_path, server):
     log = tmp_path / "a.jsonl"
     few = play(ChatPolicy("m", server.url), 5, log=log)
     assert "cost" not in few.usage
     policy = ChatPolicy("m", server.url, price=(1, 1))
     more = play(policy, 9, log=log)
-    assert more.n_completed == 9 and more.usage["cost"] == pytest.approx(9 * 220e-6)
+    assert more.n_completed == 9 and more.usage["cost"] == pytest.approx(4 * 220e-6)
     assert [e.question_id for e in more.episodes[:5]] == [e.question_id for e in few.episodes]
     calls = server.calls
     assert play(policy, 9, log=log).n_completed == 9 and play(policy, 5, log=log).n_episodes == 5
@@ -186,7 +178,7 @@ def test_the_command_keeps_a_log_and_goes_on(sql_env, server):
     assert len(read_log(log)[1]) == 10
     calls = server.calls
     code, again, _ = sql_env(*chat(server), "--price", 1, 1)
-    assert code == 0 and server.calls == calls and "cost" in again and log in again
+    assert code == 0 and server.calls == calls and log in again
     assert sql_env(*chat(server), "--seed", 3)[1].count("Log: runs/") == 1
     assert server.calls > calls, "another run has another log"
     assert "Log:" not in sql_env(*chat(server), "--no-log")[1]
@@ -237,12 +229,7 @@ def test_the_log_holds_the_hack_floor(sql_env, tmp_path):
     assert "empty" in load_result(log).hack_floor and log.read_text().count('"hack_floor"') == 1
 
 
-def test_cached_answers_are_not_asked_for_again_and_numbers_never_cut_by_a_name(sql_env, server):
-    asked = []
-    for _ in range(2):
-        assert sql_env(*chat(server, "--no-log", "--cache", "kept", n=5))[0] == 0
-        asked.append(server.calls)
-    assert asked[1] == asked[0] + 1, "the probe"
+def test_numbers_are_never_cut_by_a_name(sql_env, server):
     args = chat(server, "--no-log", n=3)
     args[args.index("m")] = "openrouter/meta-llama/llama-4-maverick-17b-128e-instruct"
     code, out, _ = sql_env(*args)

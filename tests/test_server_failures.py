@@ -85,9 +85,8 @@ def play_trl(questions, spoil, **rules) -> list:
     for verb, text in moves(questions):
         with suppress(Exception):  # as its trainers do
             getattr(env, verb.lower())(text)
-    metrics = trl.rollout_metrics([env])
-    assert (env.get_reward() is None) == ("correct" not in metrics)
-    return [env.get_reward()] + [part([env])[0] for part in trl.reward_parts("correct")]
+    assert (env.get_reward() is None) == (env.correct is None)
+    return [env.get_reward(), *trl.sql_env_reward_func([env])]
 
 
 class Client:

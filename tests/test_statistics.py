@@ -11,9 +11,10 @@ import apsw
 import numpy as np
 import pytest
 from made_rows import made_row
+from ray_executor import RayExecutor
 
 from sql_env import EpisodeEnv, load
-from sql_env.evaluation import EpisodeResult, RayExecutor, evaluate, hack_floor, results
+from sql_env.evaluation import EpisodeResult, evaluate, hack_floor, results
 from sql_env.grading.answers import format_rows
 from sql_env.play.acts import Action
 from sql_env.policies.baselines import GreedyPolicy, HackPolicy, OraclePolicy, RandomPolicy

@@ -14,9 +14,8 @@ from sql_env.cli.app import Console, _make_table, _print_text
 from sql_env.cli.play import show_episode
 from sql_env.database.database import Database, build_database
 from sql_env.paths import terminal_text
-from sql_env.view.html import element, render_html
-from sql_env.view.page import episode_html, episode_view_html
-from sql_env.view.run import _film_data, _shown_values
+from sql_env.view.episode import Part
+from sql_env.view.page import episode_html, part_html, player_html
 
 EVIL = "a\x1b[2Jb\x9b31mc\rd\u202ee\u2066f\x07g\u2028h\u200bi\ufeffj\u2060k"
 OBEYED = set("\x1b\x9b\r\u202e\u2066\x07\u2028\u200b\ufeff\u2060")
@@ -42,7 +41,7 @@ def test_the_console_and_pages_show_what_they_would_obey(capsys):
     out = capsys.readouterr().out
     assert "\\x1b[2Jb" in out and not (OBEYED - {"\x1b", "\r"}) & set(out)
     assert "\x1b[2J" not in out and "\x1b[1m" in out, "rich's own colours are there"
-    assert not OBEYED & set(render_html(element("p", EVIL, title=EVIL)))
+    assert not OBEYED & set(part_html(Part("error", EVIL, EVIL)))
     for text in ("می\u200cخواهم", "\U0001f469\u200d\U0001f4bb", "क्\u200dष"):
         assert terminal_text(text) == text, "joiners stay where words and emoji need them"
     assert terminal_text("pay\u200dpal") == "pay\\u200dpal"
@@ -61,8 +60,7 @@ def test_every_medium_shows_the_same_text(capsys):
     assert ADDRESS in env.episode.turns[0].result, "it is no mark of a chat"
     view = view_episode(env.episode)
     show_episode(Console(width=300), env.episode, "a person")
-    film = json.dumps(_shown_values(_film_data(view)), ensure_ascii=False)
-    shown = [render_html(episode_view_html(view)), episode_html(view).data, film, capsys.readouterr().out]
+    shown = [player_html(view), episode_html(view).data, capsys.readouterr().out]
     for text in map(html.unescape, shown):
         assert ADDRESS in text and "¦" not in text and not OBEYED & set(text), text[:300]
         assert "a\\x1b" in text.replace("\\\\", "\\")

@@ -1,9 +1,7 @@
 "Training: tokenizer, credit by turns, stages that survive a kill, evaluation suites, cards. Nothing is downloaded."
 
 import inspect
-import io
 import json
-import os
 import pickle
 import shutil
 import subprocess
@@ -33,11 +31,19 @@ from sql_env.play.chat import SYSTEM_PROMPT
 from sql_env.policies.local import MODEL_SETTINGS_FILE, load_model_settings
 from sql_env.policies.requests import Completion
 from sql_env.questions.question_set import save_question_set
-from sql_env.training import recipes, trainers
+from sql_env.training import recipes
 from sql_env.training import run as runs
 from sql_env.training.recipes import CLUSTER, COLAB, SMALL, Stage, _stage_questions, change_recipe
-from sql_env.training.run import RECIPES, Run, _MetricsWriter, read_metrics, suite_questions, train
-from sql_env.training.trainers import _GroupRecord, _grpo_trainer_class, _trainer_settings, grpo_trainer
+from sql_env.training.run import (
+    RECIPES,
+    Run,
+    _grpo_trainer_class,
+    _trainer_settings,
+    grpo_trainer,
+    read_history,
+    suite_questions,
+    train,
+)
 
 TINY = tiny_recipe()
 
@@ -98,20 +104,18 @@ def test_the_private_methods_of_trl_are_as_we_know_them_and_another_trl_is_refus
     assert 'self._metrics[mode]["frac_reward_zero_std"]' in inspect.getsource(trl.GRPOTrainer)
     turn = inspect.signature(trl.GRPOTrainer._generate_single_turn)
     assert list(turn.parameters)[:2] == ["self", "prompt_ids"]
-    loss = inspect.signature(trl.GRPOTrainer._compute_loss)
-    assert list(loss.parameters) == ["self", "model", "inputs"]
     monkeypatch.delattr(trl.GRPOTrainer, "_generate_and_score_completions")
     with pytest.raises(ImportError, match="install the version it was tested with"):
         _grpo_trainer_class()
 
 
-def play_without_a_model(monkeypatch, advantages, record=None):
+def play_without_a_model(monkeypatch, advantages):
     "A trainer after one batch whose rollouts had these advantages, five tokens each."
     mask = torch.ones(len(advantages), 5, dtype=torch.long)
     out = dict(advantages=torch.tensor(advantages), completion_mask=mask, num_items_in_batch=None)
     hook = "_generate_and_score_completions"
     monkeypatch.setattr(trl.GRPOTrainer, hook, lambda self, inputs: dict(out))
-    trainer = object.__new__(_grpo_trainer_class(record))
+    trainer = object.__new__(_grpo_trainer_class())
     trainer.model = SimpleNamespace(training=True)
     trainer.accelerator = SimpleNamespace(gather=lambda x: x)
     trainer._metrics = {"train": {"frac_reward_zero_std": [0.0]}}
@@ -119,7 +123,7 @@ def play_without_a_model(monkeypatch, advantages, record=None):
     return trainer, getattr(trainer, hook)(rows)
 
 
-def test_what_teaches_nothing_is_masked_and_told_to_the_curriculum_and_a_row_and_a_token_are_kept(monkeypatch):
+def test_what_teaches_nothing_is_masked(monkeypatch):
     "Eight times 0.97142857 have a mean that is none of them."
     trainer, out = play_without_a_model(monkeypatch, [6e-4] * 4 + [-1.0, 1.0, 1.0, -1.0])
     assert out["num_items_in_batch"] == 20
@@ -128,37 +132,6 @@ def test_what_teaches_nothing_is_masked_and_told_to_the_curriculum_and_a_row_and
     _, out = play_without_a_model(monkeypatch, [0.0] * 4 + [-1.0, 1.0, 0.0, 0.0])
     assert out["tool_mask"].sum(1).tolist() == [0] * 4 + [5, 5, 0, 0]
     assert out["num_items_in_batch"] == out["tool_mask"].sum()
-    record = _GroupRecord()
-    for _ in range(2):
-        play_without_a_model(monkeypatch, [0.0] * 4 + [-1.0, 1.0, 0.0, 0.0], record)
-    assert record.ties == {"q0": 2, "q1": 0}
-    # TRL masks a truncated completion as a whole; a batch of such rows still goes through the model
-    nothing = torch.zeros(3, 4, dtype=torch.long)
-    batch = dict(completion_mask=nothing, tool_mask=nothing, completion_ids=nothing + 5)
-    prompts = torch.ones(3, 2, dtype=torch.long)
-    kept = trainers._rows_to_learn(batch | dict(prompt_mask=prompts, prompt_ids=prompts))
-    assert kept["completion_ids"].shape == kept["completion_mask"].shape == (1, 1)
-    assert kept["prompt_ids"].shape == (1, 2)
-
-
-@pytest.mark.slow
-def test_rows_that_teach_nothing_are_not_read_and_change_nothing(tmp_path, qwen, monkeypatch):
-    "The same loss and gradient as with all rows, from a quarter of them."
-    read, hook = [], trl.GRPOTrainer._compute_loss
-
-    def counted(self, model, inputs):
-        read.append(inputs["completion_ids"].shape[0])
-        return hook(self, model, inputs)
-
-    monkeypatch.setattr(trl.GRPOTrainer, "_compute_loss", counted)
-    few = played_once(tmp_path, qwen, 1, _grpo_trainer_class())
-    of_few = sum(read)
-    assert of_few <= 8 + 1  # a batch that has nothing to learn keeps a row
-    monkeypatch.setattr("sql_env.training.trainers._rows_to_learn", lambda inputs: inputs)
-    every = played_once(tmp_path, qwen, 1, _grpo_trainer_class())
-    assert sum(read) == of_few + 32
-    assert few["grad_norm"] == pytest.approx(every["grad_norm"], rel=1e-3)
-    assert few["loss"] == pytest.approx(every["loss"], abs=1e-5)
 
 
 def small_grpo(trainer_class, folder, qwen, questions, reward, lora=None, **settings):
@@ -214,37 +187,6 @@ def test_the_kl_term_does_not_explode_when_groups_tie(tmp_path, qwen, told):
         assert ours["grad_norm"] == 0 < trls["grad_norm"]
 
 
-@pytest.mark.slow
-def test_a_curriculum_by_success_leaves_fewer_groups_alike(tmp_path, qwen):
-    "Three questions of four are never right, whatever is played."
-    questions = load("bundled", split="train")[:24]
-    hard = {q.question_id for i, q in enumerate(questions) if i % 4}
-
-    def reward(prompts, question_id, **kwargs):
-        return [0.0 if q in hard else float(i % 2) for i, q in enumerate(question_id)]
-
-    def share_alike(record):
-        size = dict(num_generations=2, max_steps=16, max_completion_length=2)
-        trainer = small_grpo(_grpo_trainer_class(record), tmp_path, qwen, questions, reward, **size)
-        trainer.train()
-        shares = [x["frac_reward_zero_std"] for x in trainer.state.log_history if "reward" in x]
-        return sum(shares[-8:]) / 8
-
-    evenly, by_success = share_alike(None), share_alike(_GroupRecord())
-    assert evenly > 0.65 and by_success < evenly - 0.15
-
-
-@law(100)
-@given(groups=st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.booleans(), min_size=1))))
-def test_a_record_counts_ties_in_a_row(groups):
-    record, ties = _GroupRecord(), {}
-    for name, differs in groups:
-        record.add([name] * len(differs), differs)
-        ties[name] = 0 if any(differs) else ties.get(name, 0) + 1
-    assert record.ties == ties
-    assert all(1 / 64 <= record.weight(name) <= 1 for name in "abc")
-
-
 MACHINES = [(None, "fp32"), ((), "bf16"), ((7, 5), "fp16"), ((8, 9), "bf16"), ((9, 0), "bf16")]
 
 
@@ -258,29 +200,12 @@ def test_a_machine_computes_in_what_it_has(monkeypatch, capability, precision):
     made = _trainer_settings(COLAB, COLAB.stages[-1])
     assert (made["bf16"], made["fp16"]) == (precision == "bf16", precision == "fp16")
     half = dict(fp32="float32", fp16="float16", bf16="bfloat16")[precision]
-    assert (trainers._weights_dtype(COLAB), trainers._weights_dtype(CLUSTER)) == (half, "float32")
-
-
-def test_small_steps_move_weights(tmp_path, qwen, monkeypatch):
-    "All weights at 1e-6, as `cluster` trains them: in bf16 they moved 2 % of the weights."
-    with monkeypatch.context() as gpu:
-        gpu.setattr(torch.cuda, "is_available", lambda: True)
-        gpu.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
-        run = Run(replace(CLUSTER, model=str(qwen)), tmp_path)
-        model, _ = run.load_start(CLUSTER.stages[0])
-    before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-6, weight_decay=0.0)
-    for p in model.parameters():
-        p.grad = torch.ones_like(p)
-    for _ in range(20):
-        optimiser.step()
-    moved = sum((p != before[name]).sum().item() for name, p in model.named_parameters())
-    assert moved > 0.9 * sum(p.numel() for p in before.values())
+    assert (runs._weights_dtype(COLAB), runs._weights_dtype(CLUSTER)) == (half, "float32")
 
 
 @pytest.mark.slow
 def test_both_kinds_of_stage_leave_a_model_and_metrics_and_no_other_recipe_goes_on(tiny_run):
-    lines = read_metrics(tiny_run.metrics)
+    lines = read_history(tiny_run.folder)
     assert {line["stage"] for line in lines} == {"sft", "grpo"}
     assert any("loss" in line for line in lines if line["stage"] == "sft")
     played = [line for line in lines if "frac_reward_zero_std" in line]
@@ -292,9 +217,9 @@ def test_both_kinds_of_stage_leave_a_model_and_metrics_and_no_other_recipe_goes_
         assert (folder / "model.safetensors").exists()
         assert load_model_settings(folder) == recipes._evaluation_settings(TINY, stage)
     assert not [*tiny_run.folder.rglob("checkpoint-*"), *tiny_run.folder.glob("*/README.md")]
-    before = tiny_run.metrics.read_text()
     train(TINY, tiny_run.folder, threads=1)  # nothing is left to do
-    assert tiny_run.metrics.read_text() == before
+    assert read_history(tiny_run.folder) == lines
+    assert "trl" in (tiny_run.model_path("grpo") / "README.md").read_text()
     wrong = {"holds another run .other seed": dict(seed=1), "0 to 99, not 100": dict(seed=100)}
     wrong |= {"holds another run .other stages": dict(recipe=recipes.scale_recipe(TINY, 2))}
     for says, options in (wrong | {"no stage 'x'; there are sft, grpo": dict(stages=["x"])}).items():
@@ -332,7 +257,7 @@ def test_two_processes_learn_what_one_learns(tmp_path):
     subprocess.run([sys.executable, *launch], check=True)
     two = Run(half, tmp_path / "two")
     assert largest_difference(one, two) < 1e-3
-    lines = [(m["stage"], m["step"]) for m in read_metrics(two.metrics) if "loss" in m]
+    lines = [(m["stage"], m["step"]) for m in read_history(two.folder) if "loss" in m]
     assert lines == sorted(set(lines), key=lambda x: (x[0] == "grpo", x[1]))
     assert ("grpo", 1) in lines
     assert two.model_path("grpo").exists() and not list(two.folder.rglob("checkpoint-*"))
@@ -362,7 +287,7 @@ train(tiny_trl.tiny_recipe(), {str(folder)!r}, threads=1, stages=["sft"], callba
     assert not (folder / "sft/model").exists()
     again = train(TINY, folder, threads=1, stages=["sft"])
     assert largest_difference(tiny_run, again) < 1e-4
-    steps = [m["step"] for m in read_metrics(again.metrics) if "loss" in m]
+    steps = [m["step"] for m in read_history(folder) if "loss" in m]
     assert steps == sorted(set(steps))
 
 
@@ -388,7 +313,7 @@ def test_the_recipe_for_colab_with_a_tiny_qwen_and_own_questions(tmp_path, qwen)
             best.append(state.best_model_checkpoint)
 
     folder = save_question_set(load("bundled", split="train").sample(30), tmp_path / "mine")
-    made = small_colab(qwen, data=f"folder:{folder}=16", max_steps=1)
+    made = small_colab(qwen, **{"data": f"folder:{folder}=16", "args.max_steps": 1})
     made = replace(made, grpo=made.grpo | dict(max_tool_calling_iterations=2))
     run = train(made, tmp_path / "run", threads=1, callbacks=[KeepsBest()])
     assert len(best) == 2 and None not in best
@@ -398,10 +323,10 @@ def test_the_recipe_for_colab_with_a_tiny_qwen_and_own_questions(tmp_path, qwen)
     for before, after in zip(states, states[1:]):
         assert before.keys() == after.keys()
     assert any(not torch.equal(states[0][k], states[1][k]) for k in states[0])
-    lines = read_metrics(run.metrics)
+    lines = read_history(run.folder)
     assert any("eval_loss" in line for line in lines if line["stage"] == "sft")
     assert any("eval_reward" in line for line in lines if line["stage"] == "grpo")
-    assert runs.run_evals(run, ["grpo"], ["level 1"], n=2)[0]["n"] == 2
+    assert runs.evaluate_checkpoint(run.model_path("grpo"), ["level 1"], 2)["level 1"].n_episodes == 2
     assert load_model_settings(run.model_path("grpo"))["system"] == SYSTEM_PROMPT
 
 
@@ -439,15 +364,15 @@ def test_a_run_knows_its_stages_and_writes_down_json(tmp_path, own_folder):
     assert NANO.stages[-1].name == "all", "trained if no stage is named"
     # Functions by their names, questions by a hash, and no gold
     mine = load("folder", own_folder)
-    changed = change_recipe(NANO, data=mine)
+    changed = change_recipe(NANO, dict(data=mine))
     text = json.dumps(recipes.describe_recipe(changed))
     assert "sql_env.nano" in text and "SELECT" not in text
-    assert text != json.dumps(recipes.describe_recipe(change_recipe(NANO, data=mine[:5])))
+    assert text != json.dumps(recipes.describe_recipe(change_recipe(NANO, dict(data=mine[:5]))))
     Run(NANO, tmp_path / "changed")
-    Run(changed, tmp_path / "changed").metrics.touch()  # the other had not begun
+    Run(changed, tmp_path / "changed").model_path("copy").mkdir(parents=True)  # the other had not begun
     Run(changed, tmp_path / "changed")
     with pytest.raises(ValueError, match="holds another run .other stages"):
-        Run(change_recipe(NANO, data=mine[:5]), tmp_path / "changed")
+        Run(change_recipe(NANO, dict(data=mine[:5])), tmp_path / "changed")
 
 
 def test_a_stage_brings_those_it_continues(tmp_path, monkeypatch):
@@ -472,7 +397,7 @@ def test_memory_advice_names_the_setting_and_vllm_is_missed_before_anything_is_t
     assert "max_completion_length" in runs._memory_advice(MemoryError(), "grpo")
     assert runs._memory_advice(ValueError("no"), "grpo") == ""
     with pytest.raises(ModuleNotFoundError, match=r"sql_env\[vllm\]"):
-        train(change_recipe(COLAB, vllm="colocate"), tmp_path)
+        train(change_recipe(COLAB, {"grpo.use_vllm": True}), tmp_path)
     assert not (tmp_path / "sft").exists()
 
 
@@ -493,30 +418,8 @@ def test_a_model_is_evaluated_by_the_settings_in_its_folder(monkeypatch, tmp_pat
     assert (schema.budget_remaining, few.budget_remaining) == (11, 8)
     many, few = ([q.question_id for q in suite_questions(suite, 3)] for suite in suites)
     assert many == few
-    # Evaluation at the end is small unless asked
-    monkeypatch.delenv("SQL_ENV_SPIDER", raising=False)
-    assert runs.plan_evals("all").suites == runs._available_suites() and runs.plan_evals("all").n == 500
-    with pytest.raises(ValueError, match="small, all, none or a suite"):
-        runs.plan_evals("10")
     with pytest.raises(ValueError, match="no evaluation suite 'x'; there are level 1"):
         suite_questions("x")
-
-
-def test_each_stage_is_evaluated_as_it_was_trained(monkeypatch, tmp_path):
-    asked = []
-
-    def evaluate_checkpoint(model, suites, n, settings):
-        asked.append((model.parent.name, settings["system"], settings["schema_level"]))
-        return {suites[0]: result}
-
-    result = evaluate(suite_questions("level 1", 2), StandIn({}), progress=False)
-    monkeypatch.setattr(runs, "evaluate_checkpoint", evaluate_checkpoint)
-    stages = (Stage("names", "sft"), Stage("full", "sft", schema_level="full"))
-    run = Run(replace(NANO, stages=stages), tmp_path)
-    rows = runs.run_evals(run, ["names", "full"], ["level 1"], n=2)
-    assert asked == [("names", "", "names"), ("full", "", "full")]
-    assert [r["stage"] for r in rows] == ["names", "full"]
-    assert "| level 1 | 0.0% | 0.0% to" in runs.model_card(run, "full")
 
 
 class StandIn:
@@ -549,17 +452,16 @@ def test_the_turns_of_the_expert_are_right_in_all_episodes():
     assert result.success_rate == 1 and set(runs._suite_row(result)["correct"]) == {"1"}
 
 
-def test_a_card_has_the_form_of_the_hub_and_a_push_needs_a_model_and_a_token(tmp_path, monkeypatch):
-    shown = replace(NANO.stages[0], name="full", schema_level="full")
-    card = runs.model_card(Run(replace(NANO, stages=(shown,)), tmp_path), "full")
-    assert card.startswith("---\nlibrary_name") and "the schema of a database" in card
-    assert "`sql_env train nano --seed 0`" in card and "| not evaluated yet |" in card
-    run = Run(BRANCHED, tmp_path / "branched")
-    lines = [dict(stage=s.name, step=1, seconds=60 * 10**i) for i, s in enumerate(BRANCHED.stages)]
-    write_lines(run.metrics, lines)
-    assert "in 1011 minutes" in runs.model_card(run, "all") and "in 111 minutes" in runs.model_card(run, "grpo")
-    run = Run(NANO, tmp_path / "nano")
+def test_a_card_holds_the_last_results_and_a_push_needs_a_model_and_a_token(tmp_path, monkeypatch):
+    run = Run(NANO, tmp_path)
     run.model_path("few").mkdir(parents=True)
+    card = run.model_path("few") / "README.md"
+    card.write_text("---\nlibrary_name: transformers\n---\n")
+    row = dict(suite="level 1", success=0.5, low=0.4, high=0.6, n=100)
+    for rate in (0.25, 0.5):
+        runs.write_card(run, "few", [row | dict(success=rate)])
+    assert "50.0% | 40.0% to 60.0% | 100" in card.read_text() and "25.0%" not in card.read_text()
+    assert card.read_text().startswith("---\nlibrary_name") and "`sql_env train nano --seed 0`" in card.read_text()
     monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
     with pytest.raises(ValueError, match="no Hub token"):
         runs.push_to_hub(run, "few", "someone/x")
@@ -567,7 +469,8 @@ def test_a_card_has_the_form_of_the_hub_and_a_push_needs_a_model_and_a_token(tmp
 
 @pytest.mark.slow
 def test_the_code_of_a_card_runs(tiny_run):
-    code = runs.model_card(tiny_run, "sft").rpartition("again:")[2]
+    runs.write_card(tiny_run, "sft", [])
+    code = (tiny_run.model_path("sft") / "README.md").read_text().rpartition("again:")[2]
     code = code.replace("<this folder>", str(tiny_run.model_path("sft")))
     first, last = code.replace('["level 1"])', '["level 1"], 2)').split("\n", 3)[2:]
     exec(first.strip(), names := {})
@@ -625,29 +528,7 @@ def test_a_scaled_stage_ends_with_its_rows_and_not_by_the_clock(tmp_path):
     assert seconds == {0.02: 120, 1: 120, 3: 360}
 
 
-def test_a_terminal_shows_one_line_of_progress_and_libraries_are_quiet(tmp_path, clock):
-    import datasets
-    from transformers.utils import logging
-
-    before = logging.get_verbosity(), datasets.is_progress_bar_enabled()
-    with runs._quiet_libraries():
-        assert logging.get_verbosity() == logging.ERROR and not datasets.is_progress_bar_enabled()
-    assert (logging.get_verbosity(), datasets.is_progress_bar_enabled()) == before
-    terminal = io.StringIO()
-    terminal.isatty = lambda: True
-    for out, lines in ((terminal, 1), (io.StringIO(), 2)):
-        writer = _MetricsWriter(tmp_path / "m.jsonl", "few", runs._ProgressLine(out))
-        writer.begin(0)
-        for step in (10, 20, 30):
-            writer.log(step, 40, dict(loss=1 / step))
-        writer.end(30)
-        said = out.getvalue()
-        assert said.count("\n") == lines and "few: 30 steps" in said
-        assert "step 10 of 40" in said and "loss 0.10" in said
-        assert ("step 20" in said) == out.isatty()
-
-
-def test_data_for_large_models_are_conversations_and_the_factory_of_a_cluster_can_be_pickled():
+def test_data_for_large_models_are_conversations_and_the_factory_of_a_cluster_can_be_pickled(tmp_path):
     data, kept = recipes.sft_datasets(COLAB, Stage("x", "sft", "worlds:1=4", schema_level="full"), None)
     assert set(data.column_names) == {"messages", "tools"} and len(data) == 4 and kept is None
     # On 91dee7d `train first --source tasks`: Column 'input_ids' doesn't exist
@@ -655,7 +536,8 @@ def test_data_for_large_models_are_conversations_and_the_factory_of_a_cluster_ca
     with pytest.raises(SourceError, match="experts could play no question of stage 'x'"):
         recipes.sft_datasets(empty, Stage("x", "sft", "worlds:1=4"), None)
     stage = Stage("x", "grpo", "worlds:1=4")
-    factory = trainers._trl_environment_factory(CLUSTER, stage, _stage_questions(stage))
+    model, tok = TINY.model(0)
+    factory = grpo_trainer(TINY, stage, model, tok, tmp_path).environment_factories[None]
     assert isinstance(pickle.loads(pickle.dumps(factory))(), SQLEnvTRL)
 
 
@@ -717,24 +599,24 @@ def test_rows_are_what_play_shows(own_folder):
     assert bare["messages"][0]["content"] == ""
 
 
-def test_a_recipe_is_changed_and_described(own_folder):
-    made = change_recipe(COLAB, f"folder:{own_folder}", "me/mine", 1e-4, 3e-6, 7, "server", "wandb", budget=9)
-    assert {stage.data for stage in made.stages} == {f"folder:{own_folder}"}
+def test_a_recipe_is_changed_by_names_and_what_is_none_is_refused(own_folder):
+    data = f"folder:{own_folder}"
+    settings = {"data": data, "model": "me/mine", "sft.learning_rate": 1e-4, "grpo.learning_rate": 3e-6}
+    settings |= {"args.max_steps": 7, "grpo.vllm_mode": "server", "env.budget": 9, "lora.r": 6, "options.minutes": 5}
+    made = change_recipe(COLAB, settings | {"validation": 0})
+    assert {(s.data, s.args["max_steps"], s.options["minutes"]) for s in made.stages} == {(data, 7, 5)}
     assert (made.sft["learning_rate"], made.grpo["learning_rate"]) == (1e-4, 3e-6)
     assert (made.model, made.env["budget"], made.grpo["vllm_mode"]) == ("me/mine", 9, "server")
-    assert {stage.args["max_steps"] for stage in made.stages} == {7}
-    assert made.sft["report_to"] == made.grpo["report_to"] == "wandb"
-    assert unknown_settings(made) == [] and change_recipe(COLAB) == COLAB
-    with pytest.raises(ValueError, match="colocate or server"):
-        change_recipe(COLAB, vllm="yes")
-    made = change_recipe(SMALL, minutes=5, batch=8, generations=2, lora=6, max_length=500)
-    assert {s.options.get("minutes") for s in made.stages[:2]} == {5} and made.lora["r"] == 6
-    assert (made.lora["lora_alpha"], made.grpo["num_generations"], made.sft["max_length"]) == (16, 2, 500)
-    for t in (made.sft, made.grpo):
-        assert t["per_device_train_batch_size"] * t["gradient_accumulation_steps"] == 8
-    assert change_recipe(SMALL, lora=0).lora is None
+    assert (made.lora["r"], made.lora["lora_alpha"], made.validation) == (6, COLAB.lora["lora_alpha"], 0)
+    assert unknown_settings(made) == [] and change_recipe(COLAB, {}) == COLAB
+    assert change_recipe(SMALL, dict(lora=None)).lora is None
+    wrong = {"SFTConfig has no such setting": {"sft.lerning_rate": 1}, "there are model": {"modle": "x"}}
+    wrong |= {"budget": {"env.budget": 0}}
+    for says, settings in wrong.items():
+        with pytest.raises(ValueError, match=says):
+            change_recipe(COLAB, settings)
     with pytest.raises(ValueError, match="makes its own model"):
-        change_recipe(NANO, model="Qwen/Qwen3-0.6B")
+        change_recipe(NANO, dict(model="Qwen/Qwen3-0.6B"))
 
 
 def test_two_trainings_do_not_share_a_folder(tmp_path, monkeypatch):
@@ -826,110 +708,45 @@ def test_the_command_trains_on_own_questions(monkeypatch, tmp_path):
     def run(*options):
         return CliRunner().invoke(app, ["train", "colab", "--evals", "none", *options])
 
-    options = "--source folder --path mydata --model me/mine --lr 2e-6 --max-steps 7 --vllm colocate --budget 10"
-    options += " --verify robust --actions abstain --reward sparse --schema-level full"
+    options = "--source folder --path mydata --model me/mine --set grpo.learning_rate=2e-6 --set args.max_steps=7"
+    options += " --budget 10 --verify robust --actions abstain --reward sparse --schema-level full"
     save_question_set(load("bundled").sample(40), tmp_path / "mydata")
     played = run(*options.split())  # what it says to play next is what it did not learn from
     assert played.exit_code == 0 and "--source folder --path mydata --split=test" in played.output
     play = dict(budget=10, verify="robust", actions="abstain", reward="sparse")
     [recipe] = asked
-    told = change_recipe(COLAB, "folder:mydata", "me/mine", None, 2e-6, 7, "colocate", schema_level="full", **play)
+    told = {"model": "me/mine", "data": "folder:mydata", "grpo.learning_rate": 2e-6, "args.max_steps": 7}
+    told = change_recipe(COLAB, told | {"schema_level": "full"} | {f"env.{name}": x for name, x in play.items()})
     assert recipe == told
     assert {stage.schema_level for stage in recipe.stages} == {"full"}
     meant = play | dict(actions=(*ACTIONS, "ABSTAIN"), reward=RewardConfig.sparse())
     assert {name: recipe.env[name] for name in play} == meant
-    for wrong in ("--source folder", "--source worlds", "--path nowhere", "--vllm yes", "--evals x"):
+    for wrong in ("--source folder", "--source worlds", "--path nowhere", "--set x", "--set x=1", "--evals x"):
         assert run(*wrong.split()).exit_code != 0
     assert len(asked) == 1
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    "Seconds that pass only when a test says so."
-    now = SimpleNamespace(seconds=1000.0)
-    time = SimpleNamespace(monotonic=lambda: now.seconds)
-    monkeypatch.setattr("sql_env.training.run.time", time)
-    monkeypatch.setattr("sql_env.training.trainers.time", time)
-    return now
-
-
-def write_lines(path, lines):
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
-def test_metrics_are_read_and_drawn_and_a_resumed_stage_drops_what_is_reported_again(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    path.write_text('{"stage": "a", "step": 1}\n{"stage": "a", "st')
-    assert read_metrics(path) == [{"stage": "a", "step": 1}]
-    assert runs.plot_metrics(path).axes
-    lines = [dict(stage=s, step=i, seconds=10.0 * i) for s in ("few", "all") for i in (1, 2, 3)]
-    path = write_lines(tmp_path / "m", lines)
-    writer = _MetricsWriter(path, "all")
-    writer.begin(step=2)
-    assert read_metrics(path) == lines[:5]
-    assert writer.seconds >= 20
-    # A kind that a step did not see counts as 0 there
-    kinds = ("unknown_column", 1.0), ("syntax", 3.0), ("unknown_column", 1.0)
-    lines = [dict(stage="grpo", step=i, reward=0.1 * i) for i in (1, 2, 3)]
-    for line, (kind, count) in zip(lines, kinds):
-        line[f"sql_env/error/{kind}"] = count
-    ax = runs.plot_metrics(write_lines(tmp_path / "m", lines)).axes[-1]
-    drawn = [list(line.get_ydata()) for line in ax.lines if line.get_alpha()]
-    assert drawn == [[0, 3.0, 0], [1.0, 0, 1.0]]
-    assert [x.get_text() for x in ax.get_legend().texts] == ["syntax", "unknown_column"]
-    lines = [dict(stage="few", step=1, loss=1.0), dict(stage="grpo", step=1, loss=0.1, reward=0.0)]
-    loss, reward = runs.plot_metrics(write_lines(tmp_path / "m", lines)).axes
-    assert [len(ax.lines) // 2 for ax in (loss, reward)] == [1, 1]
-
-
-def test_the_curve_says_how_long_it_takes_and_other_processes_write_nothing(tmp_path, clock):
-    shown = []
-
-    def show(path, title, now=False):
-        shown.append((title, now))
-
-    writer = _MetricsWriter(tmp_path / "m", "few", show)
-    callback = runs._metrics_callback(writer)
-    state = SimpleNamespace(global_step=0, max_steps=1000, is_world_process_zero=True)
-    callback.on_train_begin(None, state, None)
-    clock.seconds += 600
-    state.global_step = 250
-    callback.on_log(None, state, None, {"loss": 1.0, "note": "no number"})
-    callback.on_train_end(None, state, None)
-    assert shown == [("few: step 250 of 1,000, 30 min left, loss 1.00", False), ("few: 250 steps in 10 min", True)]
-    assert set(read_metrics(writer.path)[0]) == {"stage", "step", "seconds", "loss"}
-    # On 91dee7d two minutes of training began with '27 min left'
-    writer = _MetricsWriter(tmp_path / "other", "few", show)
-    clock.seconds += 600
-    writer.begin(0)
-    clock.seconds += 60
-    writer.log(10, 50, {})
-    assert shown.pop() == ("few: step 10 of 50, 4 min left", False)
-    # On d5f92645 it began its minutes anew, and of an hour it said that six were left
-    metrics = write_lines(tmp_path / "on", [dict(stage="sft", step=50, seconds=3000)])
-    writer = _MetricsWriter(metrics, "sft", show)
-    writer.clock = trainers.StageClock(60)
-    writer.begin(50)
-    assert writer.clock.share(0) == 3000 / 3600
-    clock.seconds += 60
-    writer.log(60, 1000, {})
-    assert shown.pop() == ("sft: step 60 of 1,000, 9 min left", False)
-    callback = runs._metrics_callback(_MetricsWriter(tmp_path / "none", "few"))
-    state = SimpleNamespace(global_step=1, max_steps=9, is_world_process_zero=False)
-    callback.on_train_begin(None, state, None)
-    callback.on_log(None, state, None, {"loss": 1.0})
-    callback.on_train_end(None, state, None)
-    assert not os.path.exists(tmp_path / "none")
+def test_what_trainers_reported_is_read_and_drawn_also_of_a_stage_that_was_stopped(tmp_path):
+    run = Run(replace(NANO, stages=(Stage("few", "sft"), Stage("all", "sft"))), tmp_path)
+    reported = {"few": [1.0, 0.5], "all/checkpoint-9": [3.0], "all/checkpoint-10": [4.0, 2.0]}
+    for name, losses in reported.items():
+        (tmp_path / name).mkdir(parents=True)
+        lines = [dict(step=i, loss=loss) for i, loss in enumerate(losses)]
+        (tmp_path / name / "trainer_state.json").write_text(json.dumps(dict(log_history=lines)))
+    found = [(line["stage"], line["loss"]) for line in read_history(run.folder)]
+    assert found == [("few", 1.0), ("few", 0.5), ("all", 4.0), ("all", 2.0)]
+    [axes] = runs.plot_history(run.folder).axes
+    assert [list(line.get_ydata()) for line in axes.lines] == [[1.0, 0.5], [4.0, 2.0]]
+    assert runs.plot_history(Run(NANO, tmp_path / "none").folder).axes, "nothing is reported yet"
 
 
 @pytest.mark.parametrize("epochs, warm", [(2, 1), (40, 10)])
 def test_few_steps_are_not_all_warming_up(monkeypatch, tmp_path, epochs, warm):
-    monkeypatch.setattr(trainers, "_sft_trainer_class", lambda: lambda **given: given["args"])
+    monkeypatch.setattr(runs, "_sft_trainer_class", lambda: lambda **given: given["args"])
     questions = load("bundled", split="train").sample(20)
-    recipe = change_recipe(RECIPES["small"], data=questions, epochs=epochs, validation=0)
+    recipe = change_recipe(RECIPES["small"], {"data": questions, "sft.num_train_epochs": epochs, "validation": 0})
     stage = replace(recipe.stages[0], options={})
-    assert trainers._sft_trainer(recipe, stage, None, None, tmp_path).warmup_steps == warm
+    assert runs._sft_trainer(recipe, stage, None, None, tmp_path).warmup_steps == warm
 
 
 def tutorial_cells(name):
@@ -945,7 +762,7 @@ def tutorial_cells(name):
 @pytest.mark.slow
 def test_the_tutorials_run_with_the_recipe_for_colab(tmp_path, qwen, monkeypatch):
     "With a tiny model and few questions and steps; on a8720f3: `ValueError: colab has no stage 'copy'`."
-    made = small_colab(qwen, data="bundled:train=48", max_steps=4)
+    made = small_colab(qwen, **{"data": "bundled:train=48", "args.max_steps": 4})
     small = replace(made, turn_tokens=20, grpo=made.grpo | dict(log_completions=False))
     monkeypatch.setitem(RECIPES, "colab", small)
     monkeypatch.setenv("MPLBACKEND", "agg")

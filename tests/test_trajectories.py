@@ -14,7 +14,6 @@ import pytest
 from made_rows import made_row, replay_problems
 from made_sets import bundled
 from rendering import check_rendering, qwen_assistant_turn
-from tables import cases
 
 from sql_env import EpisodeEnv, RewardConfig, evaluate, load
 from sql_env.evaluation.logs import _log_env, read_log, replay_trajectory, write_log
@@ -104,17 +103,11 @@ def test_replay_finds_any_change_in_a_log_and_in_a_database_and_none_in_a_rollou
 def test_a_trajectory_knows_what_is_robust():
     "As the evaluation has it, with the short way for answers that rest on gold."
     env = EpisodeEnv(bundled(), reward=RewardConfig.partial())
-    for policy in (ExpertPolicy(bundled()), GreedyPolicy(), ExpertPolicy(bundled(), ["too_wide"], copy_rows=0)):
+    for policy in (ExpertPolicy(bundled()), GreedyPolicy(), ExpertPolicy(bundled(), ["wrong_value"], copy_rows=0)):
         for q in bundled().sample(20, 3):
             t = _record_trajectory(env, policy, 0, {"question_id": q.question_id, "seed": 0}, 1)
             assert replace(t.episode, blame=None) == episode_result(env.episode, 0)
             assert (t.episode.blame is None) == t.correct
-
-
-@pytest.mark.parametrize("part, sql, left", cases("forgotten_parts"))
-def test_forgotten_conditions_and_joins(part, sql, left):
-    forget = dict(condition=experts._forgotten_condition, join=experts._forgotten_join)[part]
-    assert set(forget(TokenizedSql(sql), Random(0))) == set(left)
 
 
 def test_a_misspelling_changes_every_use_and_nothing_else_and_is_no_column_that_exists():
@@ -136,7 +129,7 @@ def test_a_misspelling_changes_every_use_and_nothing_else_and_is_no_column_that_
     assert compared == [("a", "x"), ("b", "y%"), ("c d", "p"), ("f", "w")]
 
 
-MISTAKES = {"column": 300, "condition": 150, "join": 50, "value": 40}  # at least so many
+MISTAKES = {"column": 300, "value": 40}  # at least so many
 
 
 @pytest.mark.parametrize("kind", MISTAKES)
@@ -149,9 +142,7 @@ def test_mistakes_can_be_noticed(kind):
         found += 1
         env.reset(question_id=q.question_id)
         observation = env.step(*mistake[0])
-        assert bool(observation.error) == (kind in ("column", "join")), (q.question_id, mistake)
-        if kind == "condition":
-            assert tuple(env.episode.last.rows) != q.gold_answer
+        assert bool(observation.error) == (kind == "column"), (q.question_id, mistake)
         if kind == "value":
             assert not any(any(row) for row in env.episode.last.rows)
             assert not env.step(*mistake[1]).error
@@ -200,11 +191,7 @@ def test_experts_look_before_they_ask_and_read_answers_off_the_result():
         looked = {a.argument.lower() for a in actions if a.action_type in ("DESCRIBE", "SAMPLE")}
         assert looked >= set(q.tables_involved), (t.style, actions)
         assert actions[-2] == ("QUERY", q.gold_sql) and actions[-1].action_type == "ANSWER"
-        assert any(x.error for x in t.turns) == (t.style in ("misspelt", "no_join")), t.style
-        if t.style == "curious":
-            assert looked > set(q.tables_involved)
-        if t.style == "careful":
-            assert [a.action_type for a in actions].count("SAMPLE")
+        assert any(x.error for x in t.turns) == (t.style == "misspelt"), t.style
         if t.style in ("wrong_value", "thorough"):
             assert any(a.argument.startswith("SELECT DISTINCT") for a in actions[:-2])
         answer, shown = t.turns[-1].action.argument, t.turns[-2].result

@@ -1,7 +1,6 @@
 "Trees of rollouts: the same wherever they grow, written to logs and read back; values of states by continuations."
 
 import json
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from random import Random
 
 import pytest
@@ -100,44 +99,6 @@ def test_values_are_means_over_children():
         assert sum(n.reward for n in path) == pytest.approx(leaf.trajectory.episode.total_reward)
     (leaf,) = tree_rollouts(begun(), OraclePolicy(bundled()), width=1, depth=0).leaves
     assert leaf.trajectory.correct and leaf.path == (0, 0, 0), "a tree of one branch is a rollout"
-
-
-@pytest.mark.parametrize("make", [ThreadPoolExecutor, ProcessPoolExecutor])
-def test_a_tree_is_the_same_in_workers(make):
-    ids = [q.question_id for q in bundled().sample(3, 1)]
-    sessions = [begun(i) for i in ids] + [begun(actions=[("DESCRIBE", "visit")])]
-    for policy in (Distracted(), ChatPolicy(Writer(0.2), nudges=1)):
-        here = tree_rollouts(sessions, policy, 2, 2, seed=4)
-        with make(2) as pool:
-            there = tree_rollouts(sessions, policy, 2, 2, seed=4, executor=pool)
-        assert [told(t) for t in there] == [told(t) for t in here]
-        other = tree_rollouts(sessions, policy, 2, 2, seed=5)
-        assert [told(t) for t in other] != [told(t) for t in here]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cluster", [pytest.param("ray", marks=pytest.mark.full), "dask"])
-def test_a_tree_is_the_same_on_a_cluster(cluster):
-    module = pytest.importorskip(dict(ray="ray", dask="distributed")[cluster])
-    sessions, policy = [begun(actions=[("DESCRIBE", "visit")]), begun()], OraclePolicy(bundled())
-
-    def found(executor=None):
-        trees = tree_rollouts(sessions, policy, 2, 2, 4, executor)
-        return [told(t) for t in trees]
-
-    if cluster == "ray":
-        from sql_env.evaluation import RayExecutor
-
-        local = dict(include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
-        module.init(num_cpus=2, object_store_memory=100 * 2**20, **local)
-        try:
-            there = found(RayExecutor())
-        finally:
-            module.shutdown()
-    else:
-        with module.Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
-            there = found(client.get_executor())
-    assert there == found()
 
 
 def test_a_model_is_asked_once_for_all_branches():

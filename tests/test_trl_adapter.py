@@ -251,7 +251,7 @@ def test_the_factory_survives_another_process_and_long_results_are_cut_at_a_line
     assert chat._observation_text(long_line, 50) == "x" * 50 + "\n... cut after 50 characters"
 
 
-def test_reward_func_pays_once_and_logs_refused_actions_by_kind_and_parts_pay_only_what_is_right():
+def test_reward_func_pays_once_and_logs_means_over_rollouts():
     right, idle, other = started(), started(), object()
     play_tools(right, CALLS)
     logged = {}
@@ -268,27 +268,9 @@ def test_reward_func_pays_once_and_logs_refused_actions_by_kind_and_parts_pay_on
     assert right.get_reward() == 0
     env = started(budget=2)
     play_tools(env, [("describe", "visit"), ("describe", "visit")])
+    sql_env_reward_func([env], logged.__setitem__)
     nothing = dict(correct=0, answered=0, steps=2, errors=0, late_calls=0)
-    assert env.session.done and adapter.rollout_metrics([env]) == nothing
-    envs = [started(), started()]
-    columns = [("query", "SELECT nope FROM visit"), ("query", "SELECT no FROM visit")]
-    play_tools(envs[0], [*columns, ("describe", "nope")])
-    told = {k: v for k, v in adapter.rollout_metrics(envs).items() if "error" in k}
-    assert told == {"errors": 1.5, "error/unknown_column": 1.0, "error/unknown_table": 0.5}
-    rollouts = [CALLS, WRONG, [("answer", "44")], [("query", "SELECT 44"), ("answer", "@last")], []]
-    envs = [started() for _ in rollouts]
-    for env, calls in zip(envs, rollouts):
-        play_tools(env, calls)
-    parts = adapter.reward_parts(*adapter.REWARD_PARTS)
-    paid = {part.__name__: part([*envs, object()]) for part in parts}
-    assert paid["correct"] == [1, 0, 1, 1, 0, None]
-    assert paid["grounded"] == [1, 0, 0, 0, 0, None]
-    assert paid["robust"][:2] == [1, 0] and not paid["robust"][3]
-    assert paid["certified"][:2] == [1, 0] and paid["certified"][3:] == [0, 0, None]
-    assert paid["steps"] == pytest.approx([1 - 6 / 15, 0, 1 - 1 / 15, 1 - 2 / 15, 0, None])
-    assert envs[0].get_reward() > 0.9, "by hand nothing is kept back"
-    parts[0](envs, trainer_state=object())
-    assert envs[0].get_reward() is None, "a trainer pays by parts or by the whole"
+    assert env.session.done and logged == {f"sql_env/{name}": value for name, value in nothing.items()}
 
 
 def test_environments_of_a_set_give_each_question_to_a_whole_group(monkeypatch):
@@ -495,11 +477,21 @@ def test_a_reward_of_ones_own_is_the_only_one(tiny, tmp_path):
 
 
 @pytest.mark.slow
-def test_no_dataset_and_a_reward_in_parts(tiny, tmp_path):
+def test_no_dataset_and_two_rewards_of_ones_own(tiny, tmp_path):
     "The environment owns the data: a group shares a question, and its rollouts are paid part by part."
+
+    def right(environments, **_):
+        return [float(e.correct) for e in environments]
+
+    def grounded(environments, **_):
+        return [float(bool(e.correct) and e.episode.grounded) for e in environments]
+
     kit, tok = tiny
-    made, size = partial(SQLEnvTRL, bundled(), group=2), dict(steps=1, num_generations=2, max_completion_length=2000)
-    paid = dict(reward_funcs=adapter.reward_parts(), multi_objective_aggregation="normalize_then_sum")
+    made, size = (
+        partial(SQLEnvTRL, bundled(), group=2, pays=False),
+        dict(steps=1, num_generations=2, max_completion_length=2000),
+    )
+    paid = dict(reward_funcs=[right, grounded], multi_objective_aggregation="normalize_then_sum")
     trainer = kit.grpo(tok, kit.make_model(tok), None, made, tmp_path, **size, **paid)
     asked = []
 
@@ -520,8 +512,7 @@ def test_no_dataset_and_a_reward_in_parts(tiny, tmp_path):
     assert all(q.question_text in p[0]["content"] for p, q in zip(prompts, questions))
     assert [e[1] for e in envs] == [True, False, True, False]
     log = next(h for h in trainer.state.log_history if "reward" in h)
-    assert log["rewards/correct/mean"] == log["rewards/grounded/mean"] == 0.5
-    assert log["rewards/steps/mean"] == pytest.approx((1 - 2 / 15) / 2)
+    assert log["rewards/right/mean"] == log["rewards/grounded/mean"] == 0.5
     assert "nan" not in str(log["reward"]) and log["loss"] == log["loss"]
 
 

@@ -1,25 +1,20 @@
-"The page of runs: what it holds, and how it behaves in a real browser."
+"Logs as runs, and the page of runs: what it holds, and how it behaves in a real browser."
 
 import json
 import re
 import shutil
-import weakref
 from base64 import b64decode
-from collections import Counter
 from dataclasses import replace
 from zlib import decompress
 
 import pytest
-from test_explorer_browser import browser, open_page, picture, script  # noqa: F401
+from test_explorer_browser import browser, open_page, picture  # noqa: F401
 
 from sql_env import ChatPolicy, OraclePolicy, evaluate
-from sql_env.evaluation.rows import FAILURES
+from sql_env.evaluation import read_log
 from sql_env.policies.requests import Completion
-from sql_env.view import run as view_run
-from sql_env.view.episode import EpisodeView, conversation, view_logged
-from sql_env.view.html import render_html
-from sql_env.view.page import _words_html, episode_view_html
-from sql_env.view.run import read_runs, run_page_html, show_runs, write_run_page
+from sql_env.view.episode import EpisodeView, conversation
+from sql_env.view.page import find_runs, player_html, read_runs, run_page_html, show_runs, write_run_page
 
 N = 14  # episodes of each run
 HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(1)>"
@@ -68,74 +63,113 @@ def logs(unseen, tmp_path_factory):
 @pytest.fixture(scope="module")
 def page_file(unseen, logs, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "runs.html"
-    path.write_text(run_page_html(read_runs(logs), unseen), encoding="utf-8")
+    write_run_page(path, read_runs(logs), unseen)
     return path
 
 
-def unpack(page, name):
-    "The values of all packs of a name."
-    packs = re.findall(rf'data-pack="{name}">(.*?)</script>', page)
-    return [json.loads(decompress(b64decode(pack))) for pack in packs]
+def unpack(page):
+    "The episodes of a page of runs, as HTML."
+    return [decompress(b64decode(pack)).decode() for pack in re.findall(r'data-pack="e\d+">(.*?)</script>', page)]
 
 
-def data_of(page):
-    data = json.loads(re.search(r'id="rx-data">(.*?)</script>', page, re.S)[1])
-    for name in ("rows", "texts", "films"):
-        data[name] = [value for chunk in unpack(page, name) for value in chunk]
-    return data
+BAD = {
+    "": "it has no line about the run",
+    '{"text": "of somebody else"}\n': "line 1: this is not a log of episodes",
+    "a line of text\n": "line 1: this is not a log of episodes",
+    "[" * 100_000 + "\n": "bad.jsonl: ",
+    '{"policy": "x", "format": 3}\n': "holds no episode yet",
+    '{"policy": "x", "format": 4, "sql_env": "0.9"}\n': "or read it with 0.9",
+    '{"policy": "x", "format": 3}\n{"episode": {"a": 1}}\n': "line 2: this is not a log of episodes",
+}
 
 
-def test_every_episode_is_in_the_page_with_what_the_model_said(page_file, logs):
-    page = page_file.read_text()
-    data = data_of(page)
-    assert len(data["rows"]) == len(data["films"]) == N
-    states = [view_run._episode_state(e) for e in read_runs([logs[0]])[0].episodes]
-    assert [row["runs"][0]["state"] for row in data["rows"]] == states
-    assert {"right", "wrong", "crashed"} <= set(states)
-    films = data["films"][0]
-    ended = [(kind, title) for kind, text, title, *_ in films[0]["steps"][-1][2] if text]
-    assert len(films) == 2 and ended[0] == ("wrong", "Wrong.") and ended[-1] == ("sql", "gold query")
-    assert {title for _, title in ended} == {"Wrong.", "answer", "gold", "its last query", "gold query"}
-    role, step, took, parts = films[0]["said"][0]
-    assert (role, step, took) == ("assistant", 0, "0.5 s · 900 in · 20 out")
-    assert [part[:3] for part in parts[:3]] == [
-        ["closed", HOSTILE, "reasoning"], ["words", "I look around.", ""], ["act", "{sql: 1", "query"],
-    ]  # fmt: skip
-    assert len(films[0]["prompt"]) == 2 and parts[3][0] == "error" and "are not JSON" in parts[3][1]
-    assert "i look around." in data["texts"][0]
+@pytest.mark.parametrize("content", BAD)
+def test_a_bad_log_is_left_out_with_a_word(logs, tmp_path, content):
+    shutil.copy(logs[0], tmp_path / "first.jsonl")
+    (tmp_path / "bad.jsonl").write_text(content)
+    runs, [said] = find_runs([tmp_path])
+    assert len(runs) == 1 and said.startswith("bad.jsonl: ") and said.endswith(".") and BAD[content] in said
+    with pytest.warns(UserWarning, match="bad.jsonl"):
+        assert len(read_runs([tmp_path])) == 1
+    (tmp_path / "first.jsonl").unlink()
+    with pytest.raises(ValueError, match="There is no run in .* bad.jsonl: "):
+        read_runs([tmp_path])
+    (tmp_path / "bad.jsonl").rename(tmp_path / "bad.eval")
+    assert "see it with: inspect view" in find_runs([tmp_path])[1][0]
 
 
-def test_a_page_is_one_file_and_nothing_in_it_ends_its_data(page_file):
-    "And a thousand episodes are under ten megabytes: bytes of an episode of each of two runs, the data alone."
-    page = page_file.read_text()
-    assert not re.findall(r'(?:src|href)="(?!#)', page)
-    assert page.count("<script") == page.count("</script>") == 3 + page.count('type="text/plain"')
-    assert "default-src 'none'" in page and page.count("'sha256-") == 2
-    assert "connect-src" not in page and HOSTILE not in page
-    data = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", page, flags=re.S)
-    assert len(data) / N / 2 < 3_000
-
-
-def test_without_questions_text_and_gold_come_from_the_log_and_a_frame_reaches_nothing(logs):
-    data = data_of(run_page_html(read_runs([logs[0]])))
-    assert all(row["question"] for row in data["rows"])
-    [film] = data["films"][0]
-    assert film["steps"][-1][2][-1][2] == "gold query" and "neither schema nor gold" in film["note"]
-    html = show_runs(logs[0]).data
-    assert 'sandbox="allow-scripts"' in html and "allow-same-origin" not in html
-
-
-def test_names_are_never_equal_a_log_is_read_once_and_runs_may_have_other_lengths(unseen, logs, tmp_path):
+def test_names_are_never_equal_and_runs_may_have_other_lengths(unseen, logs, tmp_path):
     for folder in ("a", "b"):
         shutil.copytree(logs[0].parent, tmp_path / folder)
-    assert len({run.name for run in read_runs([tmp_path])}) == 4
+    assert {run.name for run in read_runs([tmp_path])} == {
+        f"maker/{name}-of-a-long-name@{at}/{name}" for name in ("first", "second") for at in "ab"
+    }
     assert len(read_runs([logs[0], logs[0], *logs])) == 2
     with pytest.raises(ValueError, match="no run"):
         run_page_html([])
     log = tmp_path / "oracle.jsonl"
     evaluate(unseen, OraclePolicy(unseen), 6, log=log, progress=False, robust=False)
-    rows = data_of(run_page_html(read_runs([logs[0], log]), unseen))["rows"]
-    assert len(rows) == N and rows[0]["runs"][1] and rows[N - 1]["runs"][1] is None
+    page = run_page_html(read_runs([logs[0], log]), unseen)
+    assert [text.count("<article") for text in unpack(page)] == [2] * 6 + [1] * (N - 6)
+
+
+def test_every_episode_is_in_the_page_with_what_the_model_said(page_file, logs):
+    page = page_file.read_text()
+    films, trajectories = unpack(page), read_log(logs[0])[1]
+    assert len(films) == N == page.count("<tr id=")
+    states = re.findall(r'data-run="maker/first[^>]*data-sort="(\w+)"', page)
+    assert {"right", "wrong", "crashed"} <= set(states)
+    right = ["crashed" if t.episode.error else "right" if t.episode.correct else "wrong" for t in trajectories]
+    assert states == right
+    first, _ = films[0].split("<article")[1:]
+    for text in (
+        "<b>Wrong.</b>",
+        "<h3>answer</h3>",
+        "<h3>its last query</h3>",
+        "<h3>gold query</h3>",
+        "prompt, 2 messages",
+    ):
+        assert text in first, text
+    assert "0.5 s · 900 in · 20 out" in first and "I look around." in first and "are not JSON" in first
+    assert first.index("<summary>reasoning") < first.index("I look around.") < first.index("{sql: 1")
+    assert "&lt;/script&gt;" in first and "<script" not in first and "<img" not in first
+    assert "i look around." in re.search(r'data-find="(.*?)"', page)[1]
+
+
+def test_a_page_is_one_file_and_nothing_in_it_ends_its_data(page_file):
+    "And a thousand episodes are under ten megabytes: bytes of an episode of each of two runs."
+    page = page_file.read_text()
+    assert not re.findall(r'(?:src|href)="(?!#)', page)
+    assert page.count("<script") == page.count("</script>") == 1 + N
+    assert "default-src 'none'" in page and page.count("'sha256-") == 1 and HOSTILE not in page
+    data = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", page, flags=re.S)
+    assert len(data) / N / 2 < 5_000
+
+
+def test_without_questions_text_and_gold_come_from_the_log_and_a_frame_reaches_nothing(logs):
+    page = run_page_html(read_runs([logs[0]]))
+    film = unpack(page)[0]
+    assert "gold query" in film and "neither schema nor gold" in film and "sx-schema" not in film
+    html = show_runs(logs[0]).data
+    assert 'sandbox="allow-scripts"' in html and "allow-same-origin" not in html
+
+
+def test_half_of_a_surrogate_pair_and_messages_of_another_program_do_no_harm(logs, tmp_path):
+    [run] = read_runs([logs[0]])
+    said = dict(role="assistant", content="half \ud83d of it", reasoning_content="\udc00")
+    changed = replace(run.trajectories[0], messages=[said], notes=["no_call: \ud83d"], question_text="\ud83d?")
+    write_run_page(tmp_path / "page.html", [replace(run, name="model \ud83d", trajectories=[changed])])
+    assert "model" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_an_old_page_stays_if_a_new_one_fails(logs, tmp_path, monkeypatch):
+    page, runs = tmp_path / "runs.html", read_runs([logs[0]])
+    assert write_run_page(page, runs) == len(page.read_bytes())
+    before = page.read_bytes()
+    monkeypatch.setattr("sql_env.view.page._run_data", lambda run, first: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_run_page(page, runs)
+    assert page.read_bytes() == before and list(tmp_path.iterdir()) == [page]
 
 
 def test_steps_of_messages_with_shots_nudges_and_parallel_calls():
@@ -157,42 +191,7 @@ def test_steps_of_messages_with_shots_nudges_and_parallel_calls():
     assert (first.role, first.step, first.took) == ("assistant", 1, "1.0 s")
     assert [part.kind for part in first.parts] == ["act", "act", "error"]
     steps = [("tool", 0), ("assistant", 0), ("user", 0), ("assistant", 2), ("error", 0)]
-    assert [(s.role, s.step) for s in others] == steps and "ModelError: 503" in render_html(_words_html(view))
-
-
-def test_episodes_are_read_one_by_one_and_packed_in_chunks(logs):
-    "However long a run is, a chunk of it is in memory."
-    [run] = read_runs([logs[0]])
-    alive = []
-
-    def read(place):
-        trajectory = run.read(place % N)
-        alive.append(weakref.ref(trajectory))
-        assert sum(ref() is not None for ref in alive) <= 2, "earlier episodes are kept"
-        return trajectory
-
-    many = [replace(result, episode_index=i) for i, result in enumerate(list(run.episodes) * 20)]
-    parts = list(view_run._run_page_parts(view_run.RowMaker([replace(run, episodes=many, read=read)])))
-    assert len(alive) == len(many)  # each one once
-    chunks = [part for part in parts if 'data-pack="films"' in part]
-    assert len(chunks) == -(-len(many) // 24) and max(map(len, chunks)) < 30_000
-    assert "<article" not in "".join(json.dumps(unpack(part, "films")) for part in chunks)  # data, not HTML
-
-
-def test_failures_are_counted_for_terminal_and_chips_and_an_old_page_stays_if_a_new_one_fails(logs, tmp_path):
-    maker, page = view_run.RowMaker(read_runs(logs)), tmp_path / "runs.html"
-    write_run_page(page, maker)
-    text = page.read_text()
-    kinds = Counter(row["runs"][0]["fail"] for row in data_of(text)["rows"])
-    assert dict(maker.failures[0]) == {kind: n for kind, n in kinds.items() if kind}
-    assert maker.failures[0] and set(maker.failures[0]) <= FAILURES.keys()
-
-    def read(place):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_run_page(page, view_run.RowMaker([replace(read_runs([logs[0]])[0], read=read)]))
-    assert page.read_text() == text and list(tmp_path.iterdir()) == [page]
+    assert [(s.role, s.step) for s in others] == steps and "ModelError: 503" in player_html(view)
 
 
 def until(page, condition):
@@ -204,60 +203,38 @@ def until(page, condition):
     raise AssertionError(condition)
 
 
-def opened(browser, path, run_first=""):  # noqa: F811
-    page, errors = open_page(browser, (1300, 900))
-    page.add_init_script(run_first)
-    page.goto(path.as_uri())
-    page.wait_for_selector("body[data-ready]", state="attached")
-    return page, errors
-
-
 @pytest.mark.slow
 def test_in_a_browser(browser, page_file):  # noqa: F811
-    page, errors = opened(browser, page_file)
-    press = page.keyboard.press
-    rows, position = page.locator("#rx-rows tr"), page.locator("#sx-position")
+    page, errors = open_page(browser, (1300, 900))
+    page.goto(page_file.as_uri())
+    rows, position = page.locator("#rx-rows tr:visible"), page.locator(".sx-player output")
     assert rows.count() == N
     picture(page, "run_light")
-    counts = {}
-    for name in ("right", "wrong", "crashed", "flipped", "only0", "only1", "all"):
-        page.click(f"#rx-chips button[value={name}]")
-        counts[name] = rows.count()
-    assert counts["flipped"] and counts["only0"] + counts["only1"] == counts["flipped"] and counts["all"] == N
-    page.select_option("#rx-difficulty", "easy")
-    assert 0 < rows.count() < N
-    page.select_option("#rx-difficulty", "")
-    kind = page.locator("#rx-fails button:not([hidden])").first
-    kind.click()
-    assert rows.count() == int(kind.locator("small").inner_text())
-    kind.click()
-    assert rows.count() == N
-    press("/")
-    page.keyboard.type("film_festival-0")
-    until(page, f"document.querySelectorAll('#rx-rows tr').length < {N}")
-    assert 0 < rows.count() < N
-    press("Control+A")
-    page.keyboard.type("no such words anywhere")
-    assert rows.count() == 0 and page.locator("#rx-none").is_visible()
-    for key in ("Control+A", "Delete", "Escape"):
-        press(key)
-    page.click("th[data-key=tokens] button")
-    tokens = [int(t.replace(",", "")) for t in page.locator("#rx-rows td:nth-child(7)").all_inner_texts()]
-    assert tokens == sorted(tokens, reverse=True)
-    for key in ("j", "j", "Enter"):
-        press(key)
+    for chip in page.locator("[data-words]").all():
+        chip.click()
+        assert rows.count() == int(chip.locator("small").inner_text()) > 0, chip.inner_text()
+        assert chip.get_attribute("aria-pressed") == "true"
+    page.fill("#rx-find", "film_festival easy")
+    assert 0 < rows.count() < N and page.locator("#rx-count").inner_text().startswith(f"{rows.count()} of {N}")
+    page.fill("#rx-find", "")
+    for _ in range(2):
+        page.click("th >> text=question")
+        asked = page.locator(".rx-ask").all_inner_texts()
+        is_down = page.locator("th[aria-sort=descending]").count() == 1
+        assert asked == sorted(asked, key=str.lower, reverse=is_down)
+    page.click("th >> text=#")
+    rows.nth(1).click()
     page.wait_for_selector("#rx-stage article")
-    assert page.locator("#rx-where").inner_text().startswith(f"2 of {N}")
+    assert page.locator("#rx-where").inner_text().startswith(f"2 of {N}") and not rows.count()
     last = position.inner_text()
-    press("Home")
-    assert position.inner_text() != last
-    assert page.locator(".sx-talk").count() and not page.locator("#rx-overview").is_visible()
+    page.keyboard.press("Home")
+    assert position.inner_text() != last and page.locator(".sx-talk").count()
     picture(page, "run_film")
-    press("j")
+    page.click("#rx-following")
     until(page, "document.querySelector('#rx-where').textContent.startsWith('3 of ')")
-    press("Escape")
-    assert page.locator("#rx-overview").is_visible() and rows.count() == N
-    assert page.title().startswith("sql_env") and not errors
+    page.keyboard.press("Escape")
+    until(page, "!document.querySelector('#rx-overview').hidden")
+    assert rows.count() == N and page.title().startswith("sql_env") and not errors
 
 
 @pytest.mark.slow
@@ -268,63 +245,11 @@ def test_on_a_phone_nothing_is_cut(browser, page_file, scheme):  # noqa: F811
     page.wait_for_selector("#rx-stage article")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.keyboard.press("Escape")
+    page.wait_for_selector("#rx-rows tr:visible")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390 and not errors
-    page.wait_for_selector("#rx-rows tr")
     cut = "[...document.querySelectorAll('#rx-rows td')].filter(e => e.getBoundingClientRect().right > 391)"
     assert page.evaluate(f"{cut}.length") == 0
     picture(page, f"run_phone_{scheme}")
-
-
-@pytest.mark.full
-@pytest.mark.slow
-def test_of_ten_thousand_episodes_only_what_is_looked_at_is_unpacked(browser, unseen, logs, tmp_path):  # noqa: F811
-    [run] = read_runs([logs[0]])
-    episodes = [replace(run.episodes[i % N], episode_index=i) for i in range(10_000)]
-    many = replace(run, episodes=episodes, read=lambda place: run.read(place % N))
-    assert write_run_page(tmp_path / "runs.html", view_run.RowMaker([many], unseen)) < 12_000_000
-    page, errors = opened(browser, tmp_path / "runs.html", run_first=script("count_unpacked"))
-    chunks_of_rows = page.evaluate("window.unpacked")
-    assert chunks_of_rows == page.locator("[data-pack=rows]").count() <= 21
-    rows = page.locator("#rx-rows tr")
-    assert rows.count() == 200  # the others come when somebody scrolls
-    page.click("#rx-chips button[value=wrong]")
-    rows.nth(150).click()
-    page.wait_for_selector("#rx-stage article")
-    assert page.evaluate("window.unpacked") == chunks_of_rows + 2  # schemas, a chunk of films
-    page.keyboard.press("j")
-    until(page, "document.querySelector('#rx-where').textContent.startsWith('152 of ')")
-    page.keyboard.press("Escape")
-    page.click("#rx-chips button[value=all]")
-    page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    until(page, "document.querySelectorAll('#rx-rows tr').length >= 400")
-    page.fill("#rx-search", run.episodes[2].question_id)
-    until(page, "document.querySelector('#rx-count').textContent.startsWith('7')")
-    assert not errors
-
-
-@pytest.mark.slow
-def test_the_script_draws_an_episode_as_python_does(browser, unseen, logs, page_file):  # noqa: F811
-    "Part by part: text, the steps of each table of the schema, and marked cells."
-    run, look = read_runs(logs)[0], script("drawn")
-    page, errors = opened(browser, page_file)
-    states = [view_run._episode_state(result) for result in run.episodes]
-    places = [i for state in ("right", "wrong", "crashed") for i, s in enumerate(states) if s == state][-9:]
-    assert {states[i] for i in places} == {"right", "wrong", "crashed"}
-    for place in places:
-        played = run.read(place)
-        question = unseen.get(played.episode.question_id)
-        tables = unseen.database(question.database_name).infos
-        view = view_logged(played, run.about, run.name, question, tables)
-        page.evaluate(f"location.hash = '#e{place}'")
-        until(page, f"location.hash === '#e{place}' && document.querySelector('#rx-stage article')")
-        until(page, f"document.querySelector('#rx-where').textContent.includes('{question.question_id}')")
-        drawn = page.evaluate(f"({look})(document.querySelector('#rx-stage article'))")
-        other = browser.new_page(color_scheme="light")
-        other.set_content(render_html(episode_view_html(view)))
-        wanted = other.evaluate(f"({look})(document.querySelector('article'))")
-        other.close()
-        assert drawn == wanted
-    assert not errors
 
 
 @pytest.mark.slow

@@ -17,8 +17,7 @@ from sql_env.play.chat import tool_schemas
 from sql_env.policies import LocalModel
 from sql_env.policies.baselines import answer_from_result
 from sql_env.policies.requests import ADVICE, Completion, EndpointError, channel_text
-from sql_env.view import read_runs
-from sql_env.view.run import run_page_html
+from sql_env.view.page import read_runs, run_page_html
 
 FORMS = cases("wire_forms")
 QUESTIONS = load("bundled").split("test")

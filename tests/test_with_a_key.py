@@ -19,15 +19,14 @@ from made_rows import made_row
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
 
 from fake_server import FAULTS, FakeServer, fault, message, player, slow
-from made_models import estimates
 from made_sets import bundled
 from made_sets import held_out as questions
 from tables import cases
 
-from sql_env import ChatPolicy, EpisodeEnv, RandomPolicy, load
+from sql_env import ChatPolicy, EpisodeEnv, load
 from sql_env.cli.app import ModelOptions
 from sql_env.evaluation import EvaluationResult, RunStopped, compare, evaluate, harness
-from sql_env.evaluation.logs import EpisodeLog, merge_logs, read_log
+from sql_env.evaluation.logs import EpisodeLog, read_log
 from sql_env.evaluation.results import holm
 from sql_env.evaluation.rollouts import plan_episodes
 from sql_env.evaluation.rows import EpisodeResult, Trajectory
@@ -301,20 +300,12 @@ def test_one_pair_is_no_interval_and_no_sentence_of_another_package():
 def test_several_results_are_compared_with_a_correction(sql_env, tmp_path):
     assert holm([0.9, 0.9]) == [1, 1] and holm([]) == []
     args = ["evaluate", "-n", 12, "--no-floor", "--log"]
-    for seed in (0, 3):
+    for seed in (0, 3, 5):
         assert sql_env(*args, tmp_path / f"s{seed}", "--seed", seed, "--policy", "greedy")[0] == 0
-    files = [tmp_path / f"s{seed}" / "greedy.jsonl" for seed in (0, 0, 3)]
+    files = [tmp_path / f"s{seed}" / "greedy.jsonl" for seed in (0, 3, 5)]
     code, out, _ = sql_env("compare", *files)
-    assert code == 0 and out.count("Holm") == 3 and "seed (0, 3)" in out and "greedy@s0#2" in out and "greedy@s3" in out
+    assert code == 0 and out.count("Holm") == 3 and "seed (0, 3)" in out and "greedy@s3" in out
     assert sql_env("compare", files[0])[0] == 2
-
-
-@pytest.mark.parametrize("name, off", [("talks", 2), ("wanders", 4), ("plans", 2)])
-def test_estimates_are_within_two_times(name, off):
-    "On 90d960bd what a run told at its start stayed: 0.27 times what a small model took that uses up its steps."
-    found = estimates(name)
-    assert all(1 / off < ratio < off for ratio in found["at_start"]), found
-    assert all(0.5 < ratio < 2 for ratio in found["after_three"]), found
 
 
 def test_two_runs_do_not_share_a_log(tmp_path, sql_env, server):
@@ -357,28 +348,6 @@ def test_a_killed_run_leaves_no_lock(tmp_path):
     with EpisodeLog(tmp_path / "a.jsonl", {"policy": "x"}) as log:
         log.append(Trajectory(EpisodeResult(0, "q"), {}, []))
     os.killpg(process.pid, signal.SIGKILL)
-
-
-def test_merging_is_whole_or_nothing_and_a_run_without_episodes_has_a_log(tmp_path, monkeypatch):
-    "The last of many shards may have none."
-    qs, parts = bundled().sample(2), [tmp_path / f"{i}.jsonl" for i in (1, 2, 3)]
-    for i, part in enumerate(parts, 1):
-        evaluate(qs, RandomPolicy(), log=part, shard=(i, 3), progress=False)
-    out = merge_logs(parts, tmp_path / "whole.jsonl")
-    whole = out.read_bytes()
-    assert len(read_log(out)[1]) == 2
-
-    def full(self, data):
-        with open(self, "wb") as file:
-            file.write(data[:50])
-        raise OSError(*NO_SPACE)
-
-    monkeypatch.setattr("pathlib.Path.write_bytes", full)
-    monkeypatch.setattr("pathlib.Path.write_text", lambda self, text, **_: full(self, text.encode()))
-    with pytest.raises(OSError):
-        merge_logs(parts, out)
-    assert out.read_bytes() == whole
-    assert {p.name for p in tmp_path.iterdir()} == {"1.jsonl", "2.jsonl", "3.jsonl", "whole.jsonl"}
 
 
 @pytest.mark.slow
@@ -426,13 +395,6 @@ def test_a_full_disk_says_what_was_kept_and_how_to_go_on(monkeypatch, sql_env, t
     assert log.read_bytes().endswith(b"\n") and len(read_log(log)[1]) == 4
     calls = server.calls
     assert sql_env(*args)[0] == 0 and server.calls - calls == 1 + 2 * 6, "a probe, and six episodes"
-
-
-def test_a_cache_that_cant_be_written_costs_no_episode(tmp_path):
-    (tmp_path / "file").write_text("")
-    with FakeServer(player(bundled())) as server:
-        policy = ChatPolicy("m", server.url, cache=tmp_path / "file" / "cache")
-        assert evaluate(one(), policy, progress=False).success_rate == 1
 
 
 def test_a_model_that_is_named_plays(sql_env, server):
@@ -488,17 +450,6 @@ def test_the_floor_is_measured_on_the_same_sample(sql_env, monkeypatch):
     (_, sample), *hacks = played
     assert len(sample) == 10 and len(hacks) > 10 and all(ids == sample for _, ids in hacks)
     assert "Hack floor" not in sql_env("evaluate", "-n", 10, "--policy", "greedy", "--no-floor")[1]
-
-
-def test_cost_and_time_are_estimated_before_the_run(sql_env, server):
-    args = chat(server, "--no-floor", "--log", "kept", "--price", 1000, 1000, "--workers", 4)
-    code, out, err = sql_env(*args)
-    assert code == 0 and "the tools are seen, a call is read; usage is told" in err
-    assert "\n10 episodes, about " in err and "dollars" in err and "guess" in err
-    code, out, err = sql_env(*args, "-n", 20, "--max-cost", 3)
-    assert code == 1 and "10 episodes, about 2,000 tokens in and 200 out, 2.20 dollars" in err
-    assert "as the episodes so far" in err and "max_cost 3 ends it after" not in err and "With a higher cap the" in out
-    assert "as the episodes" not in sql_env(*args, "--json", "--max-cost", 3)[2]
 
 
 def test_the_end_of_a_run_says_what_its_numbers_mean_and_what_is_next(sql_env, server):

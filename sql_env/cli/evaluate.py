@@ -1,4 +1,4 @@
-"""`evaluate`, `merge` and `compare`: success rates with intervals, and the difference between two policies
+"""`evaluate` and `compare`: success rates with intervals, and the difference between two policies
 
 Docs: https://hjerpe.github.io/sql_env/cli/evaluate.html.md"""
 
@@ -19,26 +19,29 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from sql_env.cli.app import (
     POLICY_NAMES,
+    AsJson,
     Console,
     ModelOptions,
     PlayOptions,
     SourceOptions,
+    _completes,
     _make_table,
     _play_settings,
     _print_json,
     _print_left_out,
     _print_text,
-    _takes_options,
+    _with_groups,
     app,
     make_policy,
 )
@@ -51,13 +54,12 @@ if TYPE_CHECKING:
     from sql_env.questions.question_set import QuestionSet
 
 # %% ../../nbs/cli/03_evaluate.ipynb #712ba55c
-def _title(questions: "QuestionSet", shard: tuple[int, int] | None = None) -> str:
+def _title(questions: "QuestionSet") -> str:
     "What is played, above the table: a training split makes a model that learned from it look better than it is."
     n_databases = len({q.database_name for q in questions})
     splits = [name for name in dict.fromkeys(q.split for q in questions) if name]
     named = f", split {splits[0]}" if len(splits) == 1 else f", splits {' and '.join(splits)}"
-    part = f", shard {shard[0]} of {shard[1]}" if shard else ""
-    return f"{questions.name}{named * bool(splits)}: {len(questions)} questions on {n_databases} databases{part}"
+    return f"{questions.name}{named * bool(splits)}: {len(questions)} questions on {n_databases} databases"
 
 # %% ../../nbs/cli/03_evaluate.ipynb #44688fe4
 def _result_row(result: "EvaluationResult") -> list[str]:
@@ -125,10 +127,9 @@ def _result_numbers(
     return dict(policy=result.policy) | summary(result) | about
 
 # %% ../../nbs/cli/03_evaluate.ipynb #62ac934b
-def _file_name(policy: str, shard: tuple[int, int] | None = None) -> str:
-    "A policy's name as a file may be called, with the shard if it is one."
-    name = re.sub(r"[^\w.]+", "-", policy).strip("-.") or "policy"
-    return f"{name}.{shard[0]}-of-{shard[1]}" if shard else name
+def _file_name(policy: str) -> str:
+    "A policy's name as a file may be called."
+    return re.sub(r"[^\w.]+", "-", policy).strip("-.") or "policy"
 
 # %% ../../nbs/cli/03_evaluate.ipynb #304d4017
 def _write_reports(
@@ -147,100 +148,57 @@ def _write_reports(
     plot_success_rates(results, floor, figure.subplots())
     figure.savefig(out / "results.png", dpi=150)
 
-# %% ../../nbs/cli/03_evaluate.ipynb #02d7f115
-_EXECUTORS = dict(processes="of this machine", dask="a Dask cluster", ray="a Ray cluster")
-
-# %% ../../nbs/cli/03_evaluate.ipynb #61ab354b
-def _parse_shard(text: str | None) -> tuple[int, int] | None:
-    "The numbers of `2/8`; raises `ValueError` with what is meant."
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+)/(\d+)", text.strip())
-    number, n = map(int, found.groups()) if found else (0, 0)
-    if not 1 <= number <= n:
-        raise ValueError(f"--shard is {text!r}; give a number and how many there are, such as 2/8")
-    return number, n
-
-# %% ../../nbs/cli/03_evaluate.ipynb #331962cc
-@contextmanager
-def _open_executor(name: str, n_workers: int, address: str | None) -> Iterator[Any]:
-    "An executor by name, None for a single process; raises `ValueError` for an unknown or a missing one."
-    from sql_env.evaluation.processes import ProcessWorkers, RayExecutor
-
-    if name not in _EXECUTORS:
-        raise ValueError(f"There is no executor {name!r}; there are {', '.join(_EXECUTORS)}.")
-    if name == "processes":
-        with ProcessWorkers(n_workers) as pool:
-            yield pool if n_workers > 1 else None
-        return
-    try:
-        if name == "dask":
-            from dask.distributed import Client
-        else:
-            import ray
-    except ImportError:
-        raise ValueError(
-            f'--executor {name} needs packages that are missing: pip install "sql_env[cluster]"'
-        ) from None
-    local: Fields = {}
-    if name == "dask":
-        if not address:
-            local = dict(n_workers=n_workers, threads_per_worker=1)
-        with Client(address, **local) as client:
-            yield client.get_executor()
-        return
-    if not address:
-        local = dict(num_cpus=n_workers, include_dashboard=False)
-    ray.init(address, log_to_driver=False, **local)
-    try:
-        yield RayExecutor()
-    finally:
-        ray.shutdown()
-
 # %% ../../nbs/cli/03_evaluate.ipynb #8ee78a7e
+_more = partial(typer.Option, rich_help_panel="More options")
+
+# %% ../../nbs/cli/03_evaluate.ipynb #4b2387af
 @dataclass(frozen=True)
 class _EvaluationOptions:
     "How much is played, on how many workers, and where the log goes."
 
-    table: ClassVar[str] = f"""
-n -n 1..          Number of episodes; every question once if not given.
-seed              The same seed gives the same episodes.
-robust            Judge right answers on variants of the database too (--verify robust always does).
-epochs 1..        Times that each episode is played; from 2 on with pass@k and pass^k.
-[Many processes and machines]
-workers 1..       Number of processes; for a model on a server, the number of episodes at the same time.
-executor {"|".join(_EXECUTORS)}  Where the workers are: %s.
-address           Dask scheduler or Ray cluster; one with --workers processes on this machine if not given.
-shard             Play one part of the run, such as 2/8; see `sql_env merge`.
-[Logs, and when to stop]
-log               Folder for logs, or a .jsonl file for that of one policy; the same command goes on from there and
-                  plays crashed episodes again. For a language model a folder in runs/ if not given.
-no_log --no-log   Keep no log of a language model.
-fail_on_error 0..  Stop when this number of episodes crashed, or, below 1, this share of all.
-max_cost 0..      Dollars that the run may cost, by --price or the list prices of known models.
-max_tokens_total 1..  Stop when the run used this many tokens, in and out.
-max_time 0..      Begin no episode after this many seconds; those under way are played to their end.
-"""
-
-    n: int | None = None
-    seed: int = 0
-    robust: bool = True
-    workers: int = 1
-    executor: str = "processes"
-    address: str | None = None
-    shard: str | None = None
-    epochs: int = 1
-    log: Path | None = None
-    no_log: bool = False
-    fail_on_error: float | None = None
-    max_cost: float | None = None
-    max_tokens_total: int | None = None
-    max_time: float | None = None
-
-    @property
-    def part(self) -> tuple[int, int] | None:
-        "The shard, as numbers."
-        return _parse_shard(self.shard)
+    n: Annotated[
+        int | None,
+        typer.Option("-n", min=1, help="Number of episodes; every question once if not given."),
+    ] = None
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Number of processes; for a model on a server, the number of episodes at the same time.",
+        ),
+    ] = 1
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Dollars that the run may cost, by --price or the list prices of known models.",
+        ),
+    ] = None
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for logs, or a .jsonl file for that of one policy; the same command goes on from "
+            "there and plays crashed episodes again. For a language model a folder in runs/ if not given."
+        ),
+    ] = None
+    seed: Annotated[int, _more(help="The same seed gives the same episodes.")] = 0
+    robust: Annotated[
+        bool,
+        _more(
+            help="Judge right answers on variants of the database too (--verify robust always does)."
+        ),
+    ] = True
+    epochs: Annotated[
+        int,
+        _more(
+            min=1,
+            help="Times that each episode is played; from 2 on with pass@k and pass^k.",
+        ),
+    ] = 1
+    no_log: Annotated[bool, _more("--no-log", help="Keep no log of a language model.")] = False
+    max_tokens_total: Annotated[
+        int | None, _more(min=1, help="Stop when the run used this many tokens, in and out.")
+    ] = None
 
     def log_path(self, env: "EpisodeEnv", policy: Any) -> Path | None:
         "Where the log goes, the same for the same command; None if none is kept."
@@ -249,7 +207,7 @@ max_time 0..      Begin no episode after this many seconds; those under way are 
         if self.log and self.log.suffix == ".jsonl":
             return self.log
         return (self.log or self._default_folder(env, policy)) / (
-            f"{_file_name(policy.name, self.part)}.jsonl"
+            f"{_file_name(policy.name)}.jsonl"
         )
 
     def _default_folder(self, env: "EpisodeEnv", policy: Any) -> Path:
@@ -267,7 +225,7 @@ max_time 0..      Begin no episode after this many seconds; those under way are 
         policy: Any,
         batch: int | None,
         progress: bool,
-        executor: Any = None,  # as `_open_executor` opens it
+        executor: Any = None,  # None for this process
     ) -> "EvaluationResult":
         "Evaluate a policy: in one batch if it is a local model, in threads if on a server, else in an executor."
         from concurrent.futures import ThreadPoolExecutor
@@ -280,12 +238,9 @@ max_time 0..      Begin no episode after this many seconds; those under way are 
             log=self.log_path(env, policy),
             progress=progress,
             robust=self.robust,
-            shard=self.part,
             epochs=self.epochs,
-            fail_on_error=self.fail_on_error,
             max_cost=self.max_cost,
             max_tokens=self.max_tokens_total,
-            max_seconds=self.max_time,
         )
         backend = getattr(policy, "backend", None)
         if hasattr(backend, "complete_many"):
@@ -341,8 +296,8 @@ def _print_end(
     logs: list[Path],
 ) -> int:
     "Print where the logs are and how to go on; returns the exit code."
+    from sql_env.evaluation.logs import read_log
     from sql_env.evaluation.rows import count_failures, failures_text
-    from sql_env.view.logs import JsonlLog
 
     for result in results:
         if whose := result.blame_text:
@@ -353,9 +308,7 @@ def _print_end(
             )
     for path in logs:
         console.print(f"Log: {escape(str(path))}", soft_wrap=True)
-        log = JsonlLog(path)  # one episode at a time, as a log may be larger than memory
-        log.update()
-        kinds = count_failures(map(log.read, range(len(log.episodes))))
+        kinds = count_failures(read_log(path)[1])
         if wrong := failures_text(kinds):
             console.print(f"  what went wrong: {wrong}")
     is_crashed = any(r.n_completed < r.n_episodes for r in results)
@@ -433,6 +386,8 @@ def _play(
     with_floor: bool,
 ) -> _Played:
     "Play policies, and measure the floor on the questions that they played; a run that stops ends it."
+    from concurrent.futures import ProcessPoolExecutor
+
     import mpmath  # noqa: F401  what the table needs, so that Ctrl-C has it at once
     import pandas  # noqa: F401
 
@@ -440,9 +395,7 @@ def _play(
 
     played = _Played()
     try:
-        with _open_executor(
-            evaluation.executor, evaluation.workers, evaluation.address
-        ) as executor:
+        with ProcessPoolExecutor(k) if (k := evaluation.workers) > 1 else nullcontext() as executor:
             for player in players:
                 log = evaluation.log_path(env, player)
                 try:
@@ -502,7 +455,7 @@ def _evaluate(
     questions: SourceOptions,
     evaluation: _EvaluationOptions,
     chat: ModelOptions,
-    play: PlayOptions,  # type: ignore[valid-type]
+    play: PlayOptions,
     policy: list[str] | None,
     floor: bool,
     out: Path | None,
@@ -520,9 +473,7 @@ def _evaluate(
             "these models were trained with other settings of an episode: evaluate them one after the other"
         )
     given = wanted[0] if wanted else {}
-    shard, questions = evaluation.part, questions.with_split()
-    if shard and out:
-        raise ValueError("--out is of a whole run: keep a shard by --log, for sql_env merge")
+    questions = questions.with_split()
     loaded = questions.load(evaluation.n or 200, show_progress=not as_json)
     from sql_env.evaluation.harness import check_part
     from sql_env.play.episode import EpisodeEnv
@@ -543,9 +494,8 @@ def _evaluate(
         raise ValueError(
             f"--log {evaluation.log} is one file and there are {len(players)} policies: give a folder"
         )
-    with_floor = floor and (shard is None or shard[0] == 1)  # the floor is the same for all shards
     with _one_interrupt():
-        played = _play(env, players, evaluation, chat.batch, not as_json, with_floor)
+        played = _play(env, players, evaluation, chat.batch, not as_json, floor)
         _keep_floor(played)
         if out:
             _write_reports(played.results, played.floor, out)
@@ -553,7 +503,7 @@ def _evaluate(
         if as_json:
             _print_json([_result_numbers(result) for result in played.results])
         else:
-            _print_results(console, _title(loaded, shard), played.results, played.floor)
+            _print_results(console, _title(loaded), played.results, played.floor)
             _print_left_out(console, loaded)
         code = _print_end(console, played.results, played.reason, played.logs)
         if not as_json and not code:
@@ -567,26 +517,34 @@ def _evaluate(
 
 # %% ../../nbs/cli/03_evaluate.ipynb #6aad9fcf
 @app.command("evaluate", rich_help_panel="Play and evaluate")
-@_takes_options(
-    f"""
-policy  Policy that plays: {POLICY_NAMES} (the first three if nothing is given), one of an installed package, the folder
-        of a trained one, or chat, the --model (that if one is given); may be given more than once.
-floor   Measure what reward-hacking baselines earn on the same questions.
-out     Folder for the results as a Markdown table and a picture.
-suite   Play all parts of a suite, such as v1: fixed questions, known by their hashes.
-""",
-    first="source split n policy model base_url workers max_cost log out",
-)
+@_with_groups
 def _evaluate_command(
     questions: SourceOptions,
     evaluation: _EvaluationOptions,
     chat: ModelOptions,
-    play: PlayOptions,  # type: ignore[valid-type]
-    policy: list[str] | None = None,
-    floor: bool = True,
-    out: Path | None = None,
-    suite: str | None = None,
-    as_json: bool = False,
+    play: PlayOptions,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Policy that plays: {POLICY_NAMES} (the first three if nothing is given), one of an "
+            "installed package, the folder of a trained one, or chat, the --model (that if one is given); "
+            "may be given more than once."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the results as a Markdown table and a picture."),
+    ] = None,
+    floor: Annotated[
+        bool, _more(help="Measure what reward-hacking baselines earn on the same questions.")
+    ] = True,
+    suite: Annotated[
+        str | None,
+        _more(
+            help="Play all parts of a suite, such as v1: fixed questions, known by their hashes."
+        ),
+    ] = None,
+    as_json: Annotated[bool, _more("--json", help="Print JSON for machines.")] = False,
 ):
     """Play policies on a set of questions and print success rates with intervals.
 
@@ -602,8 +560,6 @@ def _evaluate_command(
     `sql_env evaluate --model runs/nano-0/all/model`
 
     A suite of fixed questions: `sql_env evaluate --suite v1 --policy oracle --log runs/v1`
-
-    One task of an array job: `sql_env evaluate --policy random --shard 2/8 --log parts`
     """
     if suite is None:
         _evaluate(questions, evaluation, chat, play, policy, floor, out, as_json)
@@ -617,7 +573,7 @@ def _evaluate_command(
                 replace(questions, **part["source"]),
                 replace(evaluation, n=part["n"], log=evaluation.log and evaluation.log / name),
                 chat,
-                replace(play, **part["play"]),  # type: ignore[type-var]
+                replace(play, **part["play"]),
                 policy,
                 floor,
                 out and out / name,
@@ -628,34 +584,6 @@ def _evaluate_command(
             if not part["databases"]:  # only published data may be missing, or another version
                 raise
             _print_text(f"{name} is left out: {e}", file=sys.stderr)
-
-# %% ../../nbs/cli/03_evaluate.ipynb #62547ff3
-@app.command("merge", rich_help_panel="Play and evaluate")
-@_takes_options("""
-<files>  Logs of all shards, of any number of policies.
-out      Folder for the whole.
-""")
-def _merge_command(files: list[Path], out: Path = Path("merged"), as_json: bool = False):
-    """Put the shards of `sql_env evaluate --shard` together.
-
-    Example: `sql_env merge parts/*.jsonl --out whole`
-    """
-    from sql_env.evaluation.logs import merge_logs, read_log
-    from sql_env.evaluation.results import load_result
-
-    logs: dict[str, list[Path]] = {}
-    for path in files:
-        logs.setdefault(read_log(path)[0]["policy"], []).append(path)
-    out.mkdir(parents=True, exist_ok=True)
-    results = []
-    for policy, paths in logs.items():
-        results.append(load_result(merge_logs(paths, out / f"{_file_name(policy)}.jsonl")))
-    _write_reports(results, results[0].hack_floor, out)
-    if as_json:
-        _print_json([_result_numbers(result) for result in results])
-        return
-    title = f"{results[0].settings['questions']}: {len(files)} files"
-    _print_results(Console(), title, results, results[0].hack_floor)
 
 # %% ../../nbs/cli/03_evaluate.ipynb #88445700
 def _show_comparison(console: Console, comparison: "Comparison") -> None:
@@ -673,32 +601,34 @@ def _show_comparison(console: Console, comparison: "Comparison") -> None:
 def _load_runs(paths: Sequence[Path]) -> list["EvaluationResult"]:
     "The runs of logs and folders of them, each with a name of its own; raises `ValueError` for anything else."
     from sql_env.evaluation.results import load_result
-    from sql_env.view.logs import RunReader, named_apart
+    from sql_env.view.page import find_runs
 
-    found: list[tuple[EvaluationResult, Path]] = []
     for path in paths:
-        reader = RunReader([path])
-        reader.update()
-        if not path.is_dir() and not reader.logs:
+        if not path.is_dir():
             load_result(path)  # says why not
-        for sentence in reader.skipped:
-            _print_text(f"Left out: {sentence}", file=sys.stderr)
-        for run, log in zip(reader.runs, reader.logs):
-            name = run.about.get("policy", run.name)
-            found.append((replace(run.result, policy=name), log.path))
-    names = named_apart([run.policy for run, _ in found], [at for _, at in found])
-    return [replace(run, policy=name) for name, (run, _) in zip(names, found)]
+    runs, skipped = find_runs(paths)
+    for sentence in skipped:
+        _print_text(f"Left out: {sentence}", file=sys.stderr)
+    return [run.result for run in runs]
 
 # %% ../../nbs/cli/03_evaluate.ipynb #f124e2f1
 _RATES = ("correct", "grounded", "robust")
 
 # %% ../../nbs/cli/03_evaluate.ipynb #8d928e29
 @app.command("compare", rich_help_panel="Play and evaluate")
-@_takes_options(f"""
-<files>  Logs (.jsonl) and folders of them, in any mixture.
-by {"|".join(_RATES)}  Rate to compare: %s.
-""")
-def _compare_command(files: list[Path], by: str = "correct", as_json: bool = False):
+@_with_groups
+def _compare_command(
+    files: Annotated[
+        list[Path], typer.Argument(help="Logs (.jsonl) and folders of them, in any mixture.")
+    ],
+    by: Annotated[
+        str,
+        typer.Option(
+            autocompletion=_completes([*_RATES]), help=f"Rate to compare: {', '.join(_RATES)}."
+        ),
+    ] = "correct",
+    as_json: AsJson = False,
+):
     """Compare two runs or more on the questions that they share, pair by pair.
 
     p is that of a paired t-test by database, or by gold query within one database.

@@ -1,4 +1,4 @@
-"""`demo`, `export`, `rescore` and `view`: an episode in the terminal or a file; runs on a page, also while they go on
+"""`demo`, `export`, `rescore` and `view`: an episode in the terminal or a file; runs on a page
 
 Docs: https://hjerpe.github.io/sql_env/cli/play.html.md"""
 
@@ -11,24 +11,26 @@ __all__ = ['show_episode', 'demo']
 import sys
 import webbrowser
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.markup import escape
 from rich.text import Text
 
 from sql_env.cli.app import (
     POLICY_NAMES,
+    AsJson,
     Console,
     ModelOptions,
     PlayOptions,
+    Seed,
     SourceOptions,
-    _make_table,
+    _completes,
     _play_settings,
     _print_json,
     _print_text,
-    _takes_options,
+    _with_groups,
     app,
     make_policy,
 )
@@ -119,20 +121,28 @@ def show_episode(console: Console, episode: "Episode", policy: str) -> None:
 
 # %% ../../nbs/cli/02_play.ipynb #352be943
 @app.command(rich_help_panel="Play and evaluate")
-@_takes_options(f"""
-policy             Policy that plays: {POLICY_NAMES} or chat, or the folder of a trained one.
-model              With `chat`: a model on a server, or the folder of a local one.
-base_url           With `chat`: the model's server, OpenAI's own if not given.
-question --question  Id of a question; drawn by the seed if not given.
-""")
+@_with_groups
 def demo(
     questions: SourceOptions,
-    play: PlayOptions,  # type: ignore[valid-type]
-    seed: int = 0,
-    policy: str = "oracle",
-    model: str | None = None,
-    base_url: str | None = None,
-    question: str | None = None,
+    play: PlayOptions,
+    seed: Seed = 0,
+    policy: Annotated[
+        str,
+        typer.Option(
+            help=f"Policy that plays: {POLICY_NAMES} or chat, or the folder of a trained one."
+        ),
+    ] = "oracle",
+    model: Annotated[
+        str | None,
+        typer.Option(help="With `chat`: a model on a server, or the folder of a local one."),
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="With `chat`: the model's server, OpenAI's own if not given.")
+    ] = None,
+    question: Annotated[
+        str | None,
+        typer.Option("--question", help="Id of a question; drawn by the seed if not given."),
+    ] = None,
 ):
     """Watch one episode, step by step.
 
@@ -240,26 +250,41 @@ def _export_harbor(questions: "QuestionSet", out: Path, as_json: bool) -> None:
 
 # %% ../../nbs/cli/02_play.ipynb #e5a3c683
 @app.command("export", rich_help_panel="Play and evaluate")
-@_takes_options(f"""
-<what>      A log of `evaluate --log`, or the id of a question to play; or the word harbor and a folder.
-n -n 1..     Questions that become Harbor tasks; all, or 200 of a source without end, if not given.
-out         The file to write.
-policy      Policy that plays a question: {POLICY_NAMES}, or the folder of a trained one; greedy if not given; may be
-            given more than once.
-question    Episode of a log: the one with this question.
-episode 0..  Episode of a log: the one with this index.
-""")
+@_with_groups
 def _export_command(
-    what: list[str],
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            help="A log of `evaluate --log`, or the id of a question to play; or the word harbor and a "
+            "folder."
+        ),
+    ],
     questions: SourceOptions,
-    play: PlayOptions,  # type: ignore[valid-type]
-    out: Path = Path("episode.html"),
-    policy: list[str] | None = None,
-    question: str | None = None,
-    episode: int | None = None,
-    seed: int = 0,
-    n: int | None = None,
-    as_json: bool = False,
+    play: PlayOptions,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("episode.html"),
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Policy that plays a question: {POLICY_NAMES}, or the folder of a trained one; greedy if "
+            "not given; may be given more than once."
+        ),
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option(help="Episode of a log: the one with this question.")
+    ] = None,
+    episode: Annotated[
+        int | None, typer.Option(min=0, help="Episode of a log: the one with this index.")
+    ] = None,
+    seed: Seed = 0,
+    n: Annotated[
+        int | None,
+        typer.Option(
+            "-n",
+            min=1,
+            help="Questions that become Harbor tasks; all, or 200 of a source without end, if not given.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
 ):
     """Write episodes as one HTML file with a slider, side by side if there are several; or tasks for Harbor.
 
@@ -295,30 +320,15 @@ def _export_command(
         _print_text(line.format(**_view_summary(view)).strip())
     _print_text(f"{out}, {size / 1000:.0f} kB: open it in a browser.")
 
-# %% ../../nbs/cli/02_play.ipynb #c028d2e0
-def _rescored_row(name: str, result: Any) -> list[str]:
-    "A row of the table before and after."
-    from sql_env.evaluation.results import rate_text
-
-    rates = [rate_text(rate) for rate in (result.success_rate, result.robust_rate)]
-    return [name, *rates, f"{result.avg_reward:.3f}", str(result.n_completed)]
-
 # %% ../../nbs/cli/02_play.ipynb #50940edb
 def _print_rescored(console: Console, rescored: Any, before: Any, after: Any) -> None:
     "Print rates before and after, and which episodes changed."
+    from sql_env.evaluation.results import rate_text
     from sql_env.evaluation.rows import changes_text
 
-    table = _make_table(
-        escape(after.policy),
-        verdicts="left",
-        success="right",
-        robust="right",
-        reward="right",
-        n="right",
-    )
-    table.add_row(*_rescored_row("log", before))
-    table.add_row(*_rescored_row("now", after))
-    console.print(table)
+    for name, result in (("log", before), ("now", after)):
+        rates = f"{rate_text(result.success_rate)} right, {rate_text(result.robust_rate)} robust"
+        console.print(f"{name}: {rates}, reward {result.avg_reward:.3f}, n {result.n_completed}")
     if told := changes_text(rescored.contents.values()):
         console.print(f"changed since the log was written: {told}")
     ids = {e.episode_index: e.question_id for e in after.episodes}
@@ -331,17 +341,21 @@ def _print_rescored(console: Console, rescored: Any, before: Any, after: Any) ->
 
 # %% ../../nbs/cli/02_play.ipynb #565b040f
 @app.command("rescore", rich_help_panel="Play and evaluate")
-@_takes_options(f"""
-<log>   A log of `sql_env evaluate`.
-verify {"|".join(JUDGES)}  How answers are graded: %s; as in the log if not given.
-out     The log to write; LOG.rescored.jsonl if not given.
-""")
+@_with_groups
 def _rescore_command(
-    log: Path,
+    log: Annotated[Path, typer.Argument(help="A log of `sql_env evaluate`.")],
     questions: SourceOptions,
-    verify: str | None = None,
-    out: Path | None = None,
-    as_json: bool = False,
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=_completes([*JUDGES]),
+            help=f"How answers are graded: {', '.join(JUDGES)}; as in the log if not given.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The log to write; LOG.rescored.jsonl if not given.")
+    ] = None,
+    as_json: AsJson = False,
 ):
     """Grade the episodes of a log again, without asking the model.
 
@@ -378,96 +392,68 @@ def _rescore_command(
     _print_text(out)
 
 # %% ../../nbs/cli/02_play.ipynb #5541d377
-def _write_page(reader: Any, questions: Any, out: Path, title: str, as_json: bool) -> None:
-    "Write the page of the runs that were read, and print what they are."
-    from sql_env.evaluation.rows import failures_text
-    from sql_env.view.run import RowMaker, write_run_page
+def _write_page(
+    runs: list, skipped: list[str], questions: Any, out: Path, title: str, as_json: bool
+) -> None:
+    "Write the page of runs, and print what they are."
+    from sql_env.evaluation.rows import count_failures, failures_text
+    from sql_env.view.page import write_run_page
 
-    maker = RowMaker(reader.runs, questions)
-    size = write_run_page(out, maker, title, progress=not as_json)
-    failures = [dict(counts.most_common()) for counts in maker.failures]
+    size = write_run_page(out, runs, questions, title, progress=not as_json)
+    failures = {run.name: count_failures(run.trajectories) for run in runs}
     if as_json:
-        sizes = {run.name: len(run.episodes) for run in maker.runs}
-        about = dict(path=str(out), characters=size, episodes=sizes, skipped=reader.skipped)
-        about["failures"] = dict(zip(sizes, failures))
-        _print_json(about)
+        sizes = {run.name: len(run.trajectories) for run in runs}
+        about: Fields = dict(path=str(out), characters=size, episodes=sizes, skipped=skipped)
+        _print_json(about | dict(failures=failures))
         return
-    for run, counts in zip(maker.runs, failures):
+    for run in runs:
         _print_text(run.result)
-        if counts:
+        if counts := failures[run.name]:
             _print_text(f"  what went wrong: {failures_text(counts)}")
     _print_text(f"{out}, {size / 1e6:.1f} MB: open it in a browser.")
 
 # %% ../../nbs/cli/02_play.ipynb #351d8d41
-def _follow(paths: list[Path], questions: Any, title: str, port: int, show: bool) -> None:
-    "Serve the page of runs that go on, until Ctrl-C."
-    from sql_env.view.run import RunFeed, run_server
-
-    feed = RunFeed(paths, questions, title)
-    feed.update()
-    for path in paths:
-        if not path.exists():
-            _print_text(f"Waiting for {path}, which is not there yet.", file=sys.stderr)
-    for sentence in feed.reader.skipped:
-        _print_text(f"Left out: {sentence}", file=sys.stderr)
-    try:
-        server = run_server(feed, port)
-    except OSError as e:
-        raise ValueError(
-            f"Port {port} can't be used ({e.strerror}); give another --port."
-        ) from None
-    address = f"http://127.0.0.1:{server.server_address[1]}/"
-    _print_text(f"Following {', '.join(map(str, paths))}: open {address}, end with Ctrl-C.")
-    if show:
-        webbrowser.open(address)
-    with server, suppress(KeyboardInterrupt):
-        server.serve_forever(poll_interval=0.2)
-
-# %% ../../nbs/cli/02_play.ipynb #c639c197
 @app.command("view", rich_help_panel="Play and evaluate")
-@_takes_options("""
-<runs>        Logs of `evaluate`, or folders of them; side by side if there are several. The folder
-              runs if none is given.
-follow        Serve the page on this machine; new episodes appear in it.
-port          Of the page that is served; a free one if 0.
-out           The file to write.
-title         Title of the page; names of the runs if not given.
-show --open   Open it in a browser.
-""")
+@_with_groups
 def _view_command(
     questions: SourceOptions,
-    runs: list[Path] | None = None,
-    follow: bool = False,
-    port: int = 0,
-    out: Path = Path("runs.html"),
-    title: str = "",
-    show: bool = False,
-    as_json: bool = False,
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Logs of `evaluate`, or folders of them; side by side if there are several. The folder "
+            "runs if none is given."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("runs.html"),
+    title: Annotated[
+        str, typer.Option(help="Title of the page; names of the runs if not given.")
+    ] = "",
+    show: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open it in a browser, if this is a terminal.")
+    ] = True,
+    as_json: AsJson = False,
 ):
     """Show runs as a page of figures, filters, and every episode a click away.
 
-    It is one file to send around, or with --follow a page of runs that go on.
+    It is one file to send around.
 
     Example: `sql_env view runs/a.jsonl runs/b.jsonl`
     """
-    from sql_env.view.logs import RunReader
+    from sql_env.view.page import find_runs
 
     paths = runs or [Path("runs")]
     missing = [str(path) for path in paths if not path.exists()]
-    if missing and not follow:  # a run may be about to begin
+    if missing:
         raise ValueError(f"There is no {missing[0]!r}. {_NO_LOG}")
-    if follow:
-        _follow(paths, questions.load(200, show_progress=not as_json), title, port, show)
-        return
     if out.is_dir():
         raise ValueError(f"{out} is a folder; name a file, such as {out / 'runs.html'}.")
-    reader = RunReader(paths)
-    reader.update()
-    for sentence in reader.skipped:
+    found, skipped = find_runs(paths)
+    for sentence in skipped:
         _print_text(f"Left out: {sentence}", file=sys.stderr)
-    if not reader.runs:
+    if not found:
         raise ValueError(f"There is no run in {', '.join(map(str, paths))}. {_NO_LOG}")
-    n = max(run.about.get("n_questions", 1) for run in reader.runs)  # if they are generated
-    _write_page(reader, questions.load(n, show_progress=not as_json), out, title, as_json)
-    if show:
+    n = max(run.about.get("n_questions", 1) for run in found)  # if they are generated
+    loaded = questions.load(n, show_progress=not as_json)
+    _write_page(found, skipped, loaded, out, title, as_json)
+    if show and not as_json and sys.stdout.isatty():
         webbrowser.open(out.resolve().as_uri())

@@ -14,25 +14,30 @@ import shlex
 import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from contextlib import nullcontext, redirect_stdout
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.markup import escape
 
 from sql_env.cli.app import (
+    AsJson,
     Console,
     PlayOptions,
+    Seed,
     SourceOptions,
+    Workers,
+    _completes,
     _make_table,
+    _parse_options,
     _play_settings,
     _print_json,
     _print_left_out,
     _print_text,
-    _takes_options,
+    _with_groups,
     app,
 )
 from ..database.guards import QueryError
@@ -83,22 +88,21 @@ app.add_typer(_data_app, name="data", rich_help_panel="Questions")
 
 # %% ../../nbs/cli/04_train.ipynb #6a280270
 @_data_app.callback(invoke_without_command=True)
-@_takes_options("""
-questions  Show this many questions.
-n -n 1..   Number of generated questions.
-download --download  Download Spider from its authors, once.
-out        Write databases and questions to this folder.
-""")
+@_with_groups
 def _data_command(
     context: typer.Context,
     questions_from: SourceOptions,
-    seed: int = 0,
-    questions: int = 5,
-    n: int = 100,
-    workers: int = 1,
-    download: bool = False,
-    out: Path | None = None,
-    as_json: bool = False,
+    seed: Seed = 0,
+    questions: Annotated[int, typer.Option(help="Show this many questions.")] = 5,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of generated questions.")] = 100,
+    workers: Workers = 1,
+    download: Annotated[
+        bool, typer.Option("--download", help="Download Spider from its authors, once.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write databases and questions to this folder.")
+    ] = None,
+    as_json: AsJson = False,
 ):
     """See what a source holds, or write it to a folder; `data import` makes databases of other files.
 
@@ -126,34 +130,18 @@ _NEXT_STEP = """Write questions into {folder}/questions.jsonl, a line each:
 Then check them: sql_env audit --source folder --path {folder}"""
 
 # %% ../../nbs/cli/04_train.ipynb #24fdc793
-def _confirm_keys(
-    sentences: list[str],  # what was found
-    wanted: bool | None,  # by an option
-    as_json: bool,
-) -> bool:
-    "Show keys that were inferred and ask whether to declare them; without a terminal only an option does."
-    if not as_json:
-        _print_text("\n  ".join(["Values and names suggest these keys:", *sentences]))
-    if wanted is not None or as_json or not sys.stdin.isatty():
-        if wanted is None and not as_json:
-            _print_text("They are not declared; --keys declares them.")
-        return bool(wanted)
-    return typer.confirm("Declare them?", default=True)
-
-# %% ../../nbs/cli/04_train.ipynb #ba96dd8d
 @_data_app.command("import")
-@_takes_options("""
-<files>  CSV, TSV, Excel and Parquet files.
-out      Folder of the database; made if it isn't there.
-name     Name of the database; that of the folder if not given.
-keys     Declare keys and references that values and names suggest; asks if not given.
-""")
 def _import_command(
-    files: list[Path],
-    out: Path,
-    name: str | None = None,
-    keys: bool | None = None,
-    as_json: bool = False,
+    files: Annotated[list[Path], typer.Argument(help="CSV, TSV, Excel and Parquet files.")],
+    out: Annotated[Path, typer.Option(help="Folder of the database; made if it isn't there.")],
+    name: Annotated[
+        str | None, typer.Option(help="Name of the database; that of the folder if not given.")
+    ] = None,
+    keys: Annotated[
+        bool,
+        typer.Option("--keys", help="Declare keys and references that values and names suggest."),
+    ] = False,
+    as_json: AsJson = False,
 ):
     """Make a SQLite database of the tables of other files.
 
@@ -167,7 +155,7 @@ def _import_command(
 
     def confirm(sentences: list[str]) -> bool:
         proposed.extend(sentences)
-        return _confirm_keys(sentences, keys, as_json)
+        return keys
 
     path = import_files(files, out, name, confirm, notes.append)
     database = Database(path)
@@ -176,6 +164,9 @@ def _import_command(
         made = dict(database=str(path), rows=counts, keys=proposed if keys else [])
         _print_json(made | dict(proposed_keys=proposed, notes=notes))
         return
+    if proposed:
+        done = "are declared" if keys else "are not declared; --keys declares them"
+        _print_text("\n  ".join([f"Values and names suggest these keys, which {done}:", *proposed]))
     for note in notes:
         _print_text(f"Note: {note}")
     shown = ", ".join(f"{table} ({n} rows)" for table, n in counts.items())
@@ -184,16 +175,13 @@ def _import_command(
 
 # %% ../../nbs/cli/04_train.ipynb #1aa2a89e
 @app.command("audit", rich_help_panel="Questions")
-@_takes_options("""
-n -n 1..  Number of generated questions.
-out       Folder for the report and the flags.
-""")
+@_with_groups
 def _audit_command(
     questions: SourceOptions,
-    n: int = 100,
-    workers: int = 1,
-    out: Path | None = None,
-    as_json: bool = False,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of generated questions.")] = 100,
+    workers: Workers = 1,
+    out: Annotated[Path | None, typer.Option(help="Folder for the report and the flags.")] = None,
+    as_json: AsJson = False,
 ):
     """Check a set of questions; exit code 1 if some should not be played, or are left out.
 
@@ -354,8 +342,12 @@ def _check_variants(questions: "QuestionSet") -> _Check:
 
 # %% ../../nbs/cli/04_train.ipynb #271e42c7
 @app.command("doctor", rich_help_panel="Questions")
-@_takes_options("n -n 1..  Number of questions to play.")
-def _doctor_command(questions: SourceOptions, n: int = 60, as_json: bool = False):
+@_with_groups
+def _doctor_command(
+    questions: SourceOptions,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of questions to play.")] = 60,
+    as_json: AsJson = False,
+):
     """Check the installation and a source of questions; exit code 1 if something is wrong.
 
     Example: `sql_env doctor --source folder --path mydata`
@@ -410,25 +402,28 @@ def _check_trajectories(log: Path, questions: "QuestionSet") -> Fields:
 class _TrainSourceOptions(SourceOptions):
     "As `SourceOptions`, with the train split."
 
-    split: str | None = "train"
+    split: Annotated[
+        str | None, typer.Option(help="One split; train if not given.", rich_help_panel="Questions")
+    ] = "train"
 
 # %% ../../nbs/cli/04_train.ipynb #e153aea9
 @app.command("trajectories", rich_help_panel="Train and serve")
-@_takes_options("""
-n --episodes -n 1..  Number of episodes.
-out    Log to write; a run that was cut off is completed.
-sft    JSONL of conversations to write, for trl's SFTTrainer.
-check  Log to play again, on the same questions.
-""")
+@_with_groups
 def _trajectories_command(
     questions: _TrainSourceOptions,
-    play: PlayOptions,  # type: ignore[valid-type]
-    seed: int = 0,
-    n: int = 100,
-    out: Path | None = None,
-    sft: Path | None = None,
-    check: Path | None = None,
-    as_json: bool = False,
+    play: PlayOptions,
+    seed: Seed = 0,
+    n: Annotated[int, typer.Option("--episodes", "-n", min=1, help="Number of episodes.")] = 100,
+    out: Annotated[
+        Path | None, typer.Option(help="Log to write; a run that was cut off is completed.")
+    ] = None,
+    sft: Annotated[
+        Path | None, typer.Option(help="JSONL of conversations to write, for trl's SFTTrainer.")
+    ] = None,
+    check: Annotated[
+        Path | None, typer.Option(help="Log to play again, on the same questions.")
+    ] = None,
+    as_json: AsJson = False,
 ):
     """Make expert episodes, or play a log again.
 
@@ -457,33 +452,6 @@ def _trajectories_command(
         raise typer.Exit(1)
 
 # %% ../../nbs/cli/04_train.ipynb #4bee6b3c
-def _show_run(
-    console: Console,
-    folder: Path,
-    rows: list[Fields],
-    expected: str = "",  # of the recipe
-) -> None:
-    "Print where the run is, and its results as a table, with what was to be expected."
-    console.print(f"[bold]{folder}[/]: models in STAGE/model, curves in metrics.jsonl")
-    if not rows:
-        return
-    table = _make_table(
-        stage="left", suite="left", success="right", interval="right", steps="right", n="right"
-    )
-    for row in rows:
-        table.add_row(
-            row["stage"],
-            row["suite"],
-            f"{row['success']:.1%}",
-            f"{row['low']:.1%} to {row['high']:.1%}",
-            f"{row['steps']:.1f}",
-            str(row["n"]),
-        )
-    console.print(table)
-    if expected:
-        console.print(f"[dim]Expected:[/] {expected}")
-
-# %% ../../nbs/cli/04_train.ipynb #7c454389
 def _data_text(source: str | None, path: Path | None) -> str:
     "The data of all stages as `parse_data` reads it, '' for the recipe's own; raises `ValueError`."
     if source in ("folder", "bird"):
@@ -497,52 +465,8 @@ def _data_text(source: str | None, path: Path | None) -> str:
             "--path goes with --source folder or bird; Spider is found by SQL_ENV_SPIDER"
         )
     if source == "worlds":
-        raise ValueError("say how many of which level: --data worlds:1=300,2=600")
+        raise ValueError("say how many of which level: --set data=worlds:1=300,2=600")
     return f"{source}:train" if source else ""
-
-# %% ../../nbs/cli/04_train.ipynb #f6f76c85
-@dataclass(frozen=True)
-class _RecipeOptions:
-    "Changes to a recipe, as far as they are given."
-
-    table: ClassVar[str] = """
-[Changes to the recipe]
-source bundled|spider|bird|folder  Learn from this source instead: %s.
-path         Where that source is, for bird and folder.
-data         Learn from these sources instead, such as 'worlds:1=300,2=600 + folder:mydata=500'.
-model        Another model: name on the Hub, folder, .gguf file, or folder of an adapter to go on with.
-minutes 1..  Minutes of a stage of imitation, in which its learning rate falls.
-epochs 1..  How often a stage of imitation reads its questions; few of one's own need several.
-validation 0..  Questions kept out of imitation to find the best checkpoint, a fifth of all at most; 0 learns from all.
-batch 1..    Episodes of a step.
-generations 2..  Rollouts of a question in play.
-lora 0..     Rank of the adapter; 0 trains all weights.
-max_length 64..  Tokens of the longest episode that is imitated.
-precision bf16|fp16|fp32  What is computed in; what the machine is fast in if not given.
-lr           Learning rate of play.
-sft_lr       Learning rate of imitation.
-max_steps 1..  Optimiser steps of each stage.
-vllm colocate|server  Rollouts by vLLM: colocate (same GPU) or server (another one).
-report_to trackio|wandb  Where TRL reports too: trackio or wandb.
-"""
-
-    source: str | None = None
-    path: Path | None = None
-    data: str | None = None
-    model: str | None = None
-    minutes: float | None = None
-    epochs: int | None = None
-    validation: int | None = None
-    batch: int | None = None
-    generations: int | None = None
-    lora: int | None = None
-    max_length: int | None = None
-    precision: str | None = None
-    lr: float | None = None
-    sft_lr: float | None = None
-    max_steps: int | None = None
-    vllm: str | None = None
-    report_to: str | None = None
 
 # %% ../../nbs/cli/04_train.ipynb #a68b0010
 def _kept_text(folder: Path) -> str:
@@ -558,29 +482,61 @@ def _kept_text(folder: Path) -> str:
 
 # %% ../../nbs/cli/04_train.ipynb #c33edfad
 @app.command("train", rich_help_panel="Train and serve")
-@_takes_options("""
-<recipe>     small, colab, cluster, first or nano.
-out          Folder of the run; runs/RECIPE-SEED if not given.
-stage        A stage to run, with those it continues; may be given more than once. The last if not given.
-scale 0.001..10  Share of data and steps, to try a recipe out.
-threads 1..  Number of torch's threads on a CPU; torch chooses if not given.
-evals        Evaluation at the end: small (the last stage, 100 questions), all, none, or a suite.
-eval_questions 1..  Questions of each evaluation suite; 100 if not given, 500 for all.
-push         Repository on the Hub that the last model goes to, with its card.
-""")
+@_with_groups
 def _train_command(
-    play: PlayOptions,  # type: ignore[valid-type]
-    changes: _RecipeOptions,
-    recipe: str = "nano",
-    out: Path | None = None,
-    seed: int = 0,
-    stage: list[str] | None = None,
-    scale: float = 1.0,
-    threads: int | None = None,
-    evals: str = "small",
-    eval_questions: int | None = None,
-    push: str | None = None,
-    as_json: bool = False,
+    play: PlayOptions,
+    recipe: Annotated[str, typer.Argument(help="small, colab, cluster, first or nano.")] = "nano",
+    source: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=_completes(["bundled", "spider", "bird", "folder"]),
+            help="Learn from this source instead: bundled, spider, bird, folder.",
+        ),
+    ] = None,
+    path: Annotated[
+        Path | None, typer.Option(help="Where that source is, for bird and folder.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Another model: name on the Hub, folder, .gguf file, or folder of an adapter to go on with."
+        ),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Another setting of the recipe as NAME=VALUE, such as sft.num_train_epochs=4, "
+            "options.minutes=10, grpo.learning_rate=1e-6, lora.r=8 or validation=0; may be given more than once.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the run; runs/RECIPE-SEED if not given.")
+    ] = None,
+    seed: Seed = 0,
+    stage: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A stage to run, with those it continues; may be given more than once. The last if not given."
+        ),
+    ] = None,
+    scale: Annotated[
+        float,
+        typer.Option(min=0.001, max=10, help="Share of data and steps, to try a recipe out."),
+    ] = 1.0,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of torch's threads on a CPU; torch chooses if not given."),
+    ] = None,
+    evals: Annotated[
+        str, typer.Option(help="Suite that the last model plays at the end; all, or none.")
+    ] = "level 1",
+    eval_questions: Annotated[int, typer.Option(min=1, help="Questions of a suite.")] = 100,
+    push: Annotated[
+        str | None,
+        typer.Option(help="Repository on the Hub that the last model goes to, with its card."),
+    ] = None,
+    as_json: AsJson = False,
 ):
     """Train a model by a recipe, or continue a run that was stopped.
 
@@ -592,43 +548,37 @@ def _train_command(
 
     Qwen3-0.6B on one GPU, and then to the Hub: `sql_env train colab --push you/sql-explorer`
 
-    On your own questions, in ten minutes: `sql_env train small --source folder --path mydata --minutes 10 --epochs 4`
+    On your own questions, in ten minutes:
+    `sql_env train small --source folder --path mydata --set options.minutes=10 --set sft.num_train_epochs=4`
     """
     with needs_extra("train"):
         from sql_env import sources
-        from sql_env.training.recipes import change_recipe, scale_recipe
-        from sql_env.training.run import (
-            RECIPES,
-            is_main_process,
-            plan_evals,
-            push_to_hub,
-            run_evals,
-            start_row,
-            train,
-            write_card,
-        )
-    if recipe not in RECIPES:
-        raise ValueError(f"no recipe {recipe!r}; there are {', '.join(RECIPES)}")
-    plan = plan_evals(evals, eval_questions)
-    wanted = asdict(changes)
-    source, path = wanted.pop("source"), wanted.pop("path")
-    source = source or (path and "folder")  # as in every command
-    if wanted["data"] and source:
-        raise ValueError("--data names its own sources: leave out --source and --path")
-    wanted["data"] = wanted["data"] or _data_text(source, path)
-    made = change_recipe(RECIPES[recipe], **wanted, **_play_settings(play))
-    made = scale_recipe(made, scale)
+        from sql_env.training import recipes, run
+    if recipe not in run.RECIPES:
+        raise ValueError(f"no recipe {recipe!r}; there are {', '.join(run.RECIPES)}")
+    suites = dict(none=(), all=run._available_suites()).get(evals, (evals,))
+    if unknown := set(suites) - set(run.EVAL_SUITES):
+        known = ", ".join(run.EVAL_SUITES)
+        raise ValueError(f"no evaluation suite {unknown.pop()!r}; there are none, all, {known}")
+    source = source or ("folder" if path else None)  # as in every command
+    wanted = dict(model=model, data=_data_text(source, path))
+    settings: Fields = {name: value for name, value in wanted.items() if value}
+    for name, value in _play_settings(play).items():
+        settings[name if name == "schema_level" else f"env.{name}"] = value
+    settings |= _parse_options(changes or (), "--set")
+    made = recipes.scale_recipe(recipes.change_recipe(run.RECIPES[recipe], settings), scale)
     folder = out or Path("runs") / f"{recipe}-{seed}"
-    expected = made.expected if made == RECIPES[recipe] else ""
+    last = (stage or [made.ends or made.stages[-1].name])[-1]
+    rows = []
     try:
-        trained = train(made, folder, seed, stage, threads)
-        if not is_main_process():
-            return  # of several processes one is enough for the rest
-        last = made.ends or made.stages[-1].name
-        names = stage or [s.name for s in trained.lineage(last)]
-        rows = run_evals(trained, names[-1:] if plan.only_last else names, plan.suites, plan.n)
-        if expected and rows and plan.suites:
-            rows = [start_row(trained, plan.suites[0], plan.n), *rows]
+        with redirect_stdout(sys.stderr):  # to which transformers prints what it reports
+            trained = run.train(made, folder, seed, stage, threads)
+            if not run.is_main_process():
+                return  # of several processes one is enough for the rest
+            trained_model = trained.model_path(last)
+            for suite in suites:
+                found = run.evaluate_checkpoint(trained_model, [suite], eval_questions)[suite]
+                rows.append(run._suite_row(found, stage=last, suite=suite, seed=seed))
     except KeyboardInterrupt:
         command = shlex.join(["sql_env", *sys.argv[1:]])
         told = (
@@ -636,23 +586,29 @@ def _train_command(
         )
         _print_text(told, file=sys.stderr)
         raise typer.Exit(130) from None
-    if trained.model_path(names[-1]).is_dir():
-        write_card(trained, names[-1])
+    if trained_model.is_dir():
+        run.write_card(trained, last, rows)
     if as_json:
-        _print_json(dict(folder=str(trained.folder), evals=rows), indent=None)
+        _print_json(dict(folder=str(folder), evals=rows), indent=None)
     else:
-        _show_run(Console(), trained.folder, rows, expected)
-        how = "--policy" if made.mark else "--model"
-        words = ["sql_env", "evaluate", how, str(trained.model_path(names[-1]))]
-        words += ["--source", source] * bool(source) + ["--path", str(path)] * bool(path)
-        learned = str(trained.lineage(names[-1])[-1].data)
+        console = Console()
+        console.print(f"[bold]{folder}[/]: the model is in {last}/model, its card beside it")
+        for row in rows:
+            told = "{success:.1%} right ({low:.1%} to {high:.1%}), {steps} steps, {n} questions"
+            console.print(f"{row['suite']}: {told.format(**row)}")
+        if rows and made.expected and made == run.RECIPES[recipe]:
+            console.print(f"[dim]Expected:[/] {made.expected}")
+        words = ["sql_env", "evaluate", "--policy" if made.mark else "--model", str(trained_model)]
+        words += ["--source", source] if source else []
+        words += ["--path", str(path)] if path else []
+        learned = str(trained.lineage(last)[-1].data)
         if made.mark and learned.startswith("worlds"):  # of other questions it can read little
             words += ["--source", "worlds"]
         splits = {q.split for q in sources.load(source, path)} - {"", "train"} if source else ()
         words += [f"--split={split}" for split in sorted(splits)[:1]]  # what was not learned from
-        Console().print(f"next: {shlex.join(words)}", soft_wrap=True)
+        console.print(f"next: {shlex.join(words)}", soft_wrap=True)
     if push:
-        url = push_to_hub(trained, names[-1], push)
+        url = run.push_to_hub(trained, last, push)
         Console(stderr=True).print(f"[green]uploaded to[/] {url}")
 
 # %% ../../nbs/cli/04_train.ipynb #b2052874

@@ -543,7 +543,7 @@ class Database:
     @contextmanager
     def turn(self) -> Iterator[None]:
         "A core for work of the environment's own on the database, where a scheduler has them."
-        with self.scheduler.turn() if self.scheduler else nullcontext():
+        with self.scheduler.core() if self.scheduler else nullcontext():
             yield
 
     def emptied(self) -> "Database":

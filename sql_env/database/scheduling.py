@@ -9,6 +9,7 @@ __all__ = ['SessionUse', 'playing', 'FairScheduler']
 
 # %% ../../nbs/database/04_scheduling.ipynb #3923b629
 import os
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,7 +17,6 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from threading import Event, Lock
-from time import thread_time
 
 # %% ../../nbs/database/04_scheduling.ipynb #6b41873a
 @dataclass(eq=False)
@@ -24,6 +24,7 @@ class SessionUse:
     "What one session has used of the machine."
 
     operations: int = 0  # of its statements, about
+    began: int = 0  # operations when its statement began
     has_core: bool = False
 
 # %% ../../nbs/database/04_scheduling.ipynb #80639846
@@ -45,8 +46,9 @@ def playing(
 class FairScheduler:
     "Lets one statement a core run at a time; the session that has used least goes first."
 
-    slice = 10_000  # operations, about 0.2 ms, after which a statement lets others go first
-    credit = 1_000 * slice  # operations, about 0.2 s, that a session may save up
+    slice = 10_000  # operations, about 0.2 ms, after which a statement looks who waits
+    lead = 20 * slice  # operations of a statement's beginning, and of a turn after it
+    row = 8  # beginnings, after which one that runs long has a turn
 
     def __init__(
         self,
@@ -54,7 +56,11 @@ class FairScheduler:
     ):
         self._free = cores or os.cpu_count() or 1
         self._lock, self._numbers = Lock(), count()
-        self._waiting: list[tuple[int, int, Event]] = []  # a heap, by operations used
+        self._beginnings: deque[Event] = deque()  # statements that wait for a core
+        self._waiting: list[
+            tuple[int, int, Event]
+        ] = []  # those that go on, a heap by operations used
+        self._in_row = 0  # beginnings that were let in since one that goes on
         self._level = 0  # operations used by the session that was let in last
 
     @contextmanager
@@ -64,23 +70,12 @@ class FairScheduler:
         if use.has_core:
             yield None
             return
-        self._enter(use)
+        self._enter(use, True)
         try:
             with playing(use):
                 yield use
         finally:
             self._leave(use)
-
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        "A core for work that counts no operations; its processor time counts in their place."
-        with self.core() as use:
-            start = thread_time()
-            try:
-                yield
-            finally:
-                if use is not None:
-                    use.operations += round((thread_time() - start) / 0.0002) * self.slice
 
     @contextmanager
     def without_core(self) -> Iterator[None]:
@@ -96,32 +91,39 @@ class FairScheduler:
             self._enter(use)
 
     def pause(self, use: SessionUse) -> None:
-        "Count a slice of a session that has a core, and let others go first that have used less."
+        "Count a slice of a session that has a core, and let others go first who have used clearly less."
         use.operations += self.slice
-        if self._waiting and self._waiting[0][0] <= use.operations:
+        if use.operations - use.began < self.lead:
+            return
+        if self._beginnings or self._waiting and self._waiting[0][0] + self.lead <= use.operations:
             self._leave(use)
             self._enter(use)
 
-    def _enter(self, use: SessionUse) -> None:
+    def _enter(self, use: SessionUse, is_beginning: bool = False) -> None:
         with self._lock:
-            saved = self.credit if use.operations else self.slice
-            use.operations = max(use.operations, self._level - saved)
-            if is_free := self._free > 0:
+            use.operations = max(use.operations, self._level)
+            go = None if self._free else Event()
+            if is_beginning:
+                use.began = use.operations
+            if go is None:
                 self._free -= 1
-                self._level = max(self._level, use.operations)
+            elif is_beginning:
+                self._beginnings.append(go)
             else:
-                go = Event()
                 heappush(self._waiting, (use.operations, next(self._numbers), go))
-        if not is_free:
+        if go is not None:
             go.wait()
         use.has_core = True
 
     def _leave(self, use: SessionUse) -> None:
         use.has_core = False
         with self._lock:
-            if self._waiting:
+            if self._beginnings and (self._in_row < self.row or not self._waiting):
+                self._in_row += 1
+                self._beginnings.popleft().set()
+            elif self._waiting:
                 used, _, go = heappop(self._waiting)
-                self._level = max(self._level, used)
+                self._level, self._in_row = max(self._level, used), 0
                 go.set()
             else:
                 self._free += 1

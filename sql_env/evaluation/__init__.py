@@ -10,10 +10,9 @@ __getattr__, __dir__ = lazy_names(
             "EvaluationResult compare load_result pass_at_k pass_hat_k plot_success_rates questions_needed "
             "results_frame results_markdown"
         ),
-        "rows": "EpisodeResult",
-        "logs": "merge_logs read_log rescore_log write_log",
+        "rows": "EpisodeResult suite_hash text_hash",
+        "logs": "read_log rescore_log write_log",
         "rollouts": "tree_rollouts",
-        "processes": "ProcessWorkers RayExecutor",
         "audit": "audit_markdown audit_questions",
     },
 )

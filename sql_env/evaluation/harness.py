@@ -1,4 +1,4 @@
-"""Play many episodes and lose none: what a run will cost, what ends it before its time, and what it leaves behind
+"""Play many episodes and lose none: what ends a run before its time, and what it leaves behind
 
 Docs: https://hjerpe.github.io/sql_env/evaluation/harness.html.md"""
 
@@ -10,10 +10,9 @@ __all__ = ['RunStopped', 'describe_env', 'evaluate', 'hack_floor', 'suite_parts'
 # %% ../../nbs/evaluation/07_harness.ipynb #4ae801fc
 import copy
 import json
-import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -24,10 +23,10 @@ from typing import Any
 import sql_env
 from ..database.guards import Limits
 from .logs import EpisodeLog, rescore_trajectory, run_details
-from .processes import Gate, WorkersLost
 from .results import EvaluationResult
 from sql_env.evaluation.rollouts import (
     PERMANENT_NOTE,
+    WorkerError,
     _PlannedEpisode,
     _Rollouts,
     _run_plan,
@@ -39,6 +38,8 @@ from sql_env.evaluation.rows import (
     changes_text,
     content_hash,
     question_hashes,
+    suite_hash,
+    text_hash,
 )
 from ..paths import ProgressBar, read_asset
 from ..play.acts import ACTIONS
@@ -46,8 +47,7 @@ from ..play.chat import tool_schemas
 from ..play.episode import EpisodeEnv
 from ..plugins import Fields
 from ..policies.baselines import Policy, hacks_for, most_frequent_answer
-from ..policies.endpoint import price_list
-from ..policies.requests import Completion, channel_text, usage_cost
+from ..policies.requests import channel_text
 from ..questions.question_set import QuestionSet
 
 # %% ../../nbs/evaluation/07_harness.ipynb #e34d9ac0
@@ -60,10 +60,8 @@ def _tokens(usage: Counter) -> float:
 class _RunLimits:
     "When a run ends before its time; None is never."
 
-    fail_on_error: float | None = None  # crashed episodes: a number, or below 1 a share of all
     max_cost: float | None = None  # dollars of all episodes of the log, by the price of the policy
     max_tokens: int | None = None  # in and out, of all episodes of the log
-    max_seconds: float | None = None  # of this call, after which no episode begins
 
     def check_price(self, policy: Any) -> None:
         "Raise `ValueError` if the cost has a cap and the policy has no price."
@@ -76,23 +74,15 @@ class _RunLimits:
 
     def reason_to_stop(
         self,
-        n_planned: int,  # episodes of this call
-        crashed: int,  # of this call
         spent: Counter,  # usage of all episodes
-        seconds: float,  # since the call
     ) -> str:
         "Which limit is reached, in words; '' if none is."
-        share = self.fail_on_error
-        if share is not None and crashed and crashed >= share * (n_planned if share < 1 else 1):
-            return f"{crashed} episodes crashed, and fail_on_error is {share:g}"
         if self.max_cost is not None and spent["cost"] >= self.max_cost:
             return f"the cost is {spent['cost']:.4f}, and max_cost is {self.max_cost:g}"
         if self.max_tokens is not None and _tokens(spent) >= self.max_tokens:
             return f"{_tokens(spent):,.0f} tokens are used, and max_tokens (--max-tokens-total) is {self.max_tokens:,}"
         if self.is_capped and spent["calls"] and not _tokens(spent):
             return "the model's server tells no numbers of tokens, so no cap on them can hold"
-        if self.max_seconds is not None and seconds >= self.max_seconds:
-            return f"{seconds:.0f} s have passed, and max_seconds is {self.max_seconds:g}"
         return ""
 
     @property
@@ -120,10 +110,6 @@ class _RunLimits:
             )
         return ""
 
-# %% ../../nbs/evaluation/07_harness.ipynb #75b3f23d
-_FIRST = 3  # episodes after which a guess gives way to what they took
-_GUESS = dict(calls=7, call=60, result=100)  # calls of an episode; tokens of a call and of a result
-
 # %% ../../nbs/evaluation/07_harness.ipynb #1eddb8e4
 def _first_messages(env: Any, policy: Any, reset: Fields) -> list[Fields]:
     "What a model would be sent first in an episode; nothing where that can't be known."
@@ -131,76 +117,11 @@ def _first_messages(env: Any, policy: Any, reset: Fields) -> list[Fields]:
         return []
     return policy.initial_messages(copy.copy(env).reset(**reset))
 
-# %% ../../nbs/evaluation/07_harness.ipynb #247b5f24
-def _mean_usage(results: Iterable[EpisodeResult]) -> dict[str, float]:
-    "The usage of an episode, on average over those that have one."
-    used = [result.usage for result in results if result.usage.get("calls")]
-    total: Counter = Counter()
-    for usage in used:
-        total.update(usage)
-    return {name: value / len(used) for name, value in total.items()} if used else {}
-
-# %% ../../nbs/evaluation/07_harness.ipynb #dbd16423
-def _guess_usage(
-    env: Any, policy: Any, planned: _PlannedEpisode, probe: Completion | None
-) -> dict[str, float]:
-    "What an episode may take, from the length of its first prompt and from the answer to a probe."
-    calls, call, result = _GUESS.values()
-    calls = min(calls, getattr(env, "settings", {}).get("budget", calls))
-    known = probe.usage if probe else {}
-    if probe and not probe.message.get("tool_calls"):  # it will be nudged, and give up
-        calls = min(calls, policy.nudges + 1)
-        call = int(known.get("completion_tokens", call))
-    chars = sum(len(m["content"]) for m in _first_messages(env, policy, planned.reset))
-    prompt = chars / 4 + known.get("prompt_tokens", 300)  # the tools
-    said = known.get("seconds", 0.0)
-    tokens_in = calls * prompt + (call + result) * calls * (calls - 1) / 2
-    return dict(prompt_tokens=tokens_in, completion_tokens=calls * call, seconds=calls * said)
-
-# %% ../../nbs/evaluation/07_harness.ipynb #f7f8ca6b
-def _about(number: float) -> str:
-    "A number with two digits that count, as a guess has no more."
-    return f"{float(f'{number:.2g}'):,.0f}"
-
-# %% ../../nbs/evaluation/07_harness.ipynb #dadca285
-def _estimate_text(
-    env: Any,
-    policy: Any,
-    todo: Sequence[_PlannedEpisode],
-    known: Iterable[EpisodeResult],  # episodes of the log
-    probe: Completion | None = None,  # what the model answered to one request
-    at_once: int = 1,  # episodes
-    max_cost: float | None = None,
-) -> str:
-    "About what the episodes of a run will take, in words; '' for a policy that asks no model."
-    if not hasattr(policy, "backend") or not todo:
-        return ""
-    measured = _mean_usage(known)
-    usage = measured or _guess_usage(env, policy, todo[0], probe)
-    n = len(todo)
-    tokens_in, tokens_out = (
-        _about(n * usage.get(f"{kind}_tokens", 0)) for kind in ("prompt", "completion")
-    )
-    parts = [f"{tokens_in} tokens in and {tokens_out} out"]
-    if policy.price:
-        cost = n * usage_cost(usage, policy.price)
-        parts.append(f"{cost:.2f} dollars")
-    if seconds := usage.get("seconds", 0):
-        minutes = n * seconds / max(1, min(at_once, n)) / 60
-        parts.append(f"{minutes:.0f} minutes" if minutes >= 1.5 else f"{60 * minutes:.0f} s")
-    source = "as the episodes so far" if measured else "a guess, without thoughts"
-    text = f"{n} episodes, about {', '.join(parts)} ({source})"
-    if policy.price and policy.price == getattr(policy.backend, "list_price", None):
-        text += f"; list prices of {price_list()['as_of']}"
-    if policy.price and max_cost is not None and cost > max_cost:
-        text += f"; max_cost {max_cost:g} ends it after about {n * max_cost / cost:.0f}"
-    return text
-
 # %% ../../nbs/evaluation/07_harness.ipynb #221c9c92
 _MAX_PERMANENT = 3  # episodes in a row with an error that would come in each
 
 # %% ../../nbs/evaluation/07_harness.ipynb #6f87b213
-class _GatedRun(Gate):
+class _GatedRun:
     "The episodes of a run while it is played: counts, the words beside the bar, whether it is over."
 
     def __init__(
@@ -220,16 +141,10 @@ class _GatedRun(Gate):
         self.crashed = self.permanent = 0  # episodes of this call; in a row for the last
         self.reason = ""  # why it is over before its time
         self.is_unwritten = False  # the last episode is not in the log
-        self.began = time.monotonic()
         for planned in plan:
             if planned.episode_index in done:
                 self._add(done[planned.episode_index])
         self.spent = Counter(log.spent) if log else Counter()
-
-    @property
-    def is_over(self) -> bool:
-        "Whether no other episode begins."
-        return bool(self.reason)
 
     def may_begin(self, n_under_way: int) -> bool:
         "Whether another episode may begin, by the limits."
@@ -251,10 +166,7 @@ class _GatedRun(Gate):
 
     def check(self) -> None:
         "See whether a limit is reached."
-        seconds = time.monotonic() - self.began
-        self.reason = self.reason or self.limits.reason_to_stop(
-            len(self.todo), self.crashed, self.spent, seconds
-        )
+        self.reason = self.reason or self.limits.reason_to_stop(self.spent)
 
     def add(self, result: EpisodeResult, played: Trajectory | None = None) -> None:
         "Write and count an episode of this call, and see whether it was the last."
@@ -276,27 +188,18 @@ class _GatedRun(Gate):
                 )
         self.check()
 
-    def play(
-        self,
-        episodes: Iterable[tuple[EpisodeResult, Trajectory | None]],
-        bar: ProgressBar,
-        estimate: Callable[[Sequence[_PlannedEpisode]], str],  # of what is left, in words
-        at: int,  # episodes of this call after which it is told
-    ) -> None:
-        "Take in the episodes as they are finished; an interruption, or the end of all workers, ends the run."
+    def play(self, episodes: Iterable[Trajectory], bar: ProgressBar) -> None:
+        "Take in the episodes as they are finished; an interruption, or a worker that fails, ends the run."
         try:
-            for n, (result, played) in enumerate(bar.watch(episodes), 1):
-                self.add(result, played)
-                if n == at:
-                    left = [p for p in self.todo if p.episode_index not in self.results]
-                    bar.tell(estimate(left))
+            for played in bar.watch(episodes):
+                self.add(played.episode, played)
                 bar.label = self.label
                 if self.is_unwritten:
                     return
         except KeyboardInterrupt:
             self.reason = "interrupted"
-        except WorkersLost as e:
-            self.reason = f"{e}. Nothing of what they played last counts"
+        except WorkerError as e:
+            self.reason = f"{e}; what was under way is lost, and the same call with its log goes on"
 
     @property
     def label(self) -> str:
@@ -350,7 +253,6 @@ def _describe_run(
     seed: int,
     epochs: int,
     robust: bool,
-    shard: tuple[int, int] | None,
 ) -> Fields:
     "All that decides a result."
     about = dict(
@@ -362,20 +264,14 @@ def _describe_run(
         sql_env=sql_env.__version__,
         **describe_env(env),
     )
+    if isinstance(env, EpisodeEnv):
+        about["text_hash"] = text_hash(env.actions, getattr(policy, "system", None))
+        about["suite_hash"] = suite_hash(env.questions)
     if epochs > 1:
         about["epochs"] = epochs
     if not robust:
         about["robust"] = False
-    if shard is not None:
-        about["shard"] = list(shard)
     return about
-
-# %% ../../nbs/evaluation/07_harness.ipynb #a709eb67
-def _shard_of(plan: list[_PlannedEpisode], number: int, n: int) -> list[_PlannedEpisode]:
-    "Every n-th episode of a plan; raises `ValueError` for a shard that can't be."
-    if not 1 <= number <= n:
-        raise ValueError(f"there is no shard {number}/{n}; give 1/{n} to {n}/{n}")
-    return plan[number - 1 :: n]
 
 # %% ../../nbs/evaluation/07_harness.ipynb #c90c38a0
 def _repeat(plan: Sequence[_PlannedEpisode], epochs: int, seed: int) -> list[_PlannedEpisode]:
@@ -391,19 +287,18 @@ def _repeat(plan: Sequence[_PlannedEpisode], epochs: int, seed: int) -> list[_Pl
     return repeated
 
 # %% ../../nbs/evaluation/07_harness.ipynb #fb17b645
-def _probe(policy: Any, bar: ProgressBar) -> Any:
-    "The answer to a first request, None of a busy server; raises what would go wrong in each episode."
+def _probe(policy: Any, bar: ProgressBar) -> None:
+    "Ask once before the first episode; raises what would go wrong in each one, and nothing of a busy server."
     if not hasattr(policy, "probe"):
-        return None
+        return
     backend: Any = getattr(policy, "backend", None)
     if hasattr(backend, "tell"):
         backend.tell = bar.tell
     try:
-        return policy.probe()
+        policy.probe()
     except Exception as e:
         if getattr(e, "kind", "") not in ("rate_limit", "server"):
             raise
-        return None
 
 # %% ../../nbs/evaluation/07_harness.ipynb #4f6a4de8
 def _as_env(env: Any, policy: Any, batch: int) -> Any:
@@ -466,27 +361,22 @@ def evaluate(
     policy: Policy,
     n_episodes: int | None = None,  # every question once if None; each `epochs` times
     seed: int = 0,  # of the order of questions, of samples and of the policy
-    executor: Executor | None = None,  # `ProcessWorkers`, or any executor of concurrent.futures
+    executor: Executor | None = None,  # any executor of concurrent.futures
     log: str | Path | None = None,  # JSONL file to write, and to resume from
-    progress: bool = True,  # a bar if it takes longer than a second, an estimate and advice, on standard error
+    progress: bool = True,  # a bar if it takes longer than a second, and advice, on standard error
     batch: int = 1,  # episodes side by side, for a policy with `select_actions`
     robust: bool = True,  # judge right answers on variants too; what is judged for the reward always is
-    shard: tuple[int, int] | None = None,  # (i, n): the i-th of n parts of the run, from 1
     epochs: int = 1,  # times that each episode is played, with other seeds; see `pass_rates`
-    fail_on_error: float | None = None,  # ends at so many crashes, or this share if below 1
     max_cost: float | None = None,  # ends before it costs more dollars, by the policy's price
     max_tokens: int | None = None,  # ends before more tokens are used, in and out
-    max_seconds: float | None = None,  # after which no episode begins
 ) -> EvaluationResult:
     "Play a policy; raises `ValueError` or what its `probe` raises if it can't begin, `RunStopped` if it ends early."
     env = _as_env(env, policy, batch)
-    caps = _RunLimits(fail_on_error, max_cost, max_tokens, max_seconds)
+    caps = _RunLimits(max_cost, max_tokens)
     caps.check_price(policy)
     plan = _repeat(plan_episodes(env, n_episodes, seed), epochs, seed)
     name = getattr(policy, "name", type(policy).__name__)
-    about = _describe_run(env, policy, len(plan), seed, epochs, robust, shard)
-    if shard is not None:
-        plan = _shard_of(plan, *shard)
+    about = _describe_run(env, policy, len(plan), seed, epochs, robust)
     rollouts = _Rollouts(env, policy, batch, robust, keep_turns=log is not None)
     contents = partial(_contents_of_today, env, policy)
     with EpisodeLog(log, about, run_details(policy), contents) if log else nullcontext() as file:
@@ -494,21 +384,16 @@ def evaluate(
         run = _GatedRun(name, plan, caps, file)
         bar = ProgressBar(run.label, len(run.todo), progress)
         bar.tell(changes)
-        at_once = max(batch, getattr(executor, "_max_workers", 1))
-        known = run.results.values()
-        estimate = partial(
-            _estimate_text, env, policy, known=known, at_once=at_once, max_cost=caps.max_cost
-        )
+        if file and file.is_cut:
+            bar.tell("the log ended in half a line, which is dropped: its episode is played again")
+        if file and file.other_hashes:
+            bar.tell(f"other than when the log was begun: {', '.join(file.other_hashes)}")
         if run.todo and run.may_begin(0):
-            probe = _probe(policy, bar)
+            _probe(policy, bar)
             if channel := getattr(getattr(policy, "backend", None), "channel", {}):
                 about["channel"] = channel
                 bar.tell(f"{name}: {channel_text(channel)}{_keep_channel(channel, file)}")
-            bar.tell(estimate(run.todo, probe=probe))
-        first = 0 if run.results else max(_FIRST, at_once)  # what is known already is told above
-        run.play(_run_plan(rollouts, run.todo, executor, run), bar, estimate, first)
-        if file and not plan:
-            file.finish()
+        run.play(_run_plan(rollouts, run.todo, executor, run.may_begin), bar)
     result = EvaluationResult(name, [run.results[i] for i in sorted(run.results)], settings=about)
     if run.reason and (run.crashed or run.is_unwritten or len(run.results) < len(plan)):
         raise RunStopped(result, run.reason)
@@ -552,8 +437,7 @@ def check_part(
     "The questions of a part, among all of its source; raises `ValueError` if they are other ones."
     if part["databases"]:
         questions = questions.filter(lambda q: q.database_name in part["databases"])
-    rows = (question_hashes(q, questions.databases[q.database_name]) for q in questions)
-    found = content_hash(sorted(sorted(row.items()) for row in rows))
+    found = suite_hash(questions)
     if found != part["digest"]:
         raise ValueError(
             f"{part['name']} has another content here ({found}) than the suite says ({part['digest']}), "

@@ -21,7 +21,7 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from .. import meanings
-from .logs import _setting_differences, mixed_contents, read_log
+from .logs import _setting_differences, hash_differences, mixed_contents, read_log
 from sql_env.evaluation.rows import (
     NOT_JUDGED_REASONS,
     EpisodeResult,
@@ -526,7 +526,7 @@ def _differences(a: EvaluationResult, b: EvaluationResult) -> tuple[str, ...]:
         texts.append(
             f"{label} ({str('default' if x is None else x)[:60]}, {str('default' if y is None else y)[:60]})"
         )
-    return tuple(texts)
+    return (*texts, *hash_differences(a.settings, b.settings))
 
 # %% ../../nbs/evaluation/06_results.ipynb #17bd0991
 def compare(

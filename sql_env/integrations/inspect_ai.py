@@ -29,10 +29,7 @@ with needs_extra("inspect"):
     from inspect_ai import Task, task
     from inspect_ai.dataset import MemoryDataset, Sample
     from inspect_ai.model import (
-        ChatMessage,
-        ChatMessageAssistant,
         ChatMessageSystem,
-        ChatMessageTool,
         ChatMessageUser,
         execute_tools,
     )
@@ -49,7 +46,7 @@ with needs_extra("inspect"):
         stderr,
     )
     from inspect_ai.solver import Generate, Solver, TaskState, solver
-    from inspect_ai.tool import Tool, ToolCall, ToolDef, ToolError, ToolParams
+    from inspect_ai.tool import Tool, ToolDef, ToolError, ToolParams
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #592114fb
 def _question_sample(question: Question) -> Sample:
@@ -67,73 +64,41 @@ def _question_sample(question: Question) -> Sample:
         ),
     )
 
-# %% ../../nbs/integrations/02_inspect_ai.ipynb #91325b0f
-def _session_outcome(session: Session) -> Fields:
-    "What the scorers need of an episode that is over: verdicts, reasons, answer, steps."
-    verdict = session.verdict()
-    return verdict._asdict() | dict(question_match=verdict.question_match)
-
-# %% ../../nbs/integrations/02_inspect_ai.ipynb #d7c3d14b
-_OUTCOME, _STATE = "sql_env_outcome", "sql_env_session"  # keys in the store of a sample
+# %% ../../nbs/integrations/02_inspect_ai.ipynb #e7bcd67b
+_OUTCOME = "sql_env_outcome"  # key in the store of a sample
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #0a4c9756
-def _call(session: Session, name: str, arguments: Fields) -> tuple[str, str, dict]:
-    "A result or an error of a call, as the model reads it, and the values for the store."
-    result = error = ""
-    try:
-        result = session.call_or_raise(name, arguments)
-    except SessionToolError as e:
-        error = error_result_text(str(e))
-    stored = {_STATE: session.state()}
-    if session.done:
-        stored[_OUTCOME] = _session_outcome(session)
-    return result, error, stored
-
-# %% ../../nbs/integrations/02_inspect_ai.ipynb #9c02f46e
-def _make_tool(schema: Fields, session: Session, state: TaskState) -> Tool:
-    "The tool of a schema of `tool_schemas`."
-    name, parameters = schema["name"], schema["parameters"]
-
-    async def execute(**arguments: Any) -> str:
-        result, error, stored = await run_sync(_call, session, name, arguments)
-        for key, value in stored.items():
-            state.store.set(key, value)
-        state.completed = state.completed or session.done
-        if error:
-            raise ToolError(error)
-        return result
-
-    execute.session = session  # type: ignore[attr-defined]  # for `tool_loop`
-    params = ToolParams.model_validate(parameters)
-    return ToolDef(execute, name, schema["description"], params).as_tool()
-
-# %% ../../nbs/integrations/02_inspect_ai.ipynb #b47a0286
 def _session_tools(
     session: Session,  # that was begun
     state: TaskState,  # of the sample; it is completed when the episode is over
 ) -> list[Tool]:
-    "The tools that play a session: answer, describe, query, sample."
-    return [_make_tool(schema["function"], session, state) for schema in session.tools]
+    "The tools that play a session; when it ends, its verdict is in the store."
 
-# %% ../../nbs/integrations/02_inspect_ai.ipynb #9f877191
-def _tool_call(call: Fields) -> ToolCall:
-    "A call of a session's message."
-    name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
-    return ToolCall(id=call.get("id", ""), function=name, arguments=arguments)
+    def take(name: str, arguments: Fields) -> tuple[str, str]:
+        result = error = ""
+        try:
+            result = session.call_or_raise(name, arguments)
+        except SessionToolError as e:
+            error = error_result_text(str(e))
+        if session.done:
+            verdict = session.verdict()
+            outcome = verdict._asdict() | dict(question_match=verdict.question_match)
+            state.store.set(_OUTCOME, outcome)
+            state.completed = True
+        return result, error
 
-# %% ../../nbs/integrations/02_inspect_ai.ipynb #d3b59d62
-def _chat_message(message: Fields) -> ChatMessage:
-    "A message of a session as Inspect has them."
-    text = message.get("content") or ""
-    match message["role"]:
-        case "system":
-            return ChatMessageSystem(content=text)
-        case "user":
-            return ChatMessageUser(content=text)
-        case "tool":
-            return ChatMessageTool(content=text, tool_call_id=message.get("tool_call_id"))
-    calls = [_tool_call(call) for call in message.get("tool_calls") or []]
-    return ChatMessageAssistant(content=text, tool_calls=calls or None)
+    def make(schema: Fields) -> Tool:
+        async def execute(**arguments: Any) -> str:
+            result, error = await run_sync(take, schema["name"], arguments)
+            if error:
+                raise ToolError(error)
+            return result
+
+        execute.session = session  # type: ignore[attr-defined]  # for `tool_loop`
+        params = ToolParams.model_validate(schema["parameters"])
+        return ToolDef(execute, schema["name"], schema["description"], params).as_tool()
+
+    return [make(tool["function"]) for tool in session.tools]
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #d0535b02
 @solver
@@ -147,12 +112,10 @@ def start_episode(
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         env = await run_sync(make_env)
-        if saved := state.store.get(_STATE):
-            session = await run_sync(Session.resume, env, saved)
-        else:
-            session = Session(env, max_nudges=nudges)
-            await run_sync(session.begin, str(state.sample_id), state.epoch - 1)
-        state.messages = [_chat_message(message) for message in session.messages]
+        session = Session(env, max_nudges=nudges)
+        await run_sync(session.begin, str(state.sample_id), state.epoch - 1)
+        system, user = (message["content"] for message in session.messages)
+        state.messages = [ChatMessageSystem(content=system), ChatMessageUser(content=user)]
         state.tools = _session_tools(session, state)
         state.completed = session.done
         return state

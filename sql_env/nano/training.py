@@ -48,8 +48,7 @@ from sql_env.training.recipes import (
     share_of,
     trajectory_messages,
 )
-from ..training.run import save_model
-from ..training.trainers import StageClock, grpo_trainer
+from ..training.run import StageClock, grpo_trainer, save_model
 from ..worlds.words import NameMix
 from ..worlds.world import world_set
 
@@ -707,7 +706,6 @@ NANO = Recipe(
         save_steps=20,
     ),
     env=dict(max_chars=600, late_call_penalty=0.1),
-    curriculum="success",
     turn_tokens=100,
 )
 

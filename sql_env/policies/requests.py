@@ -27,7 +27,6 @@ class Completion:
     truncated: bool = False  # it was cut at the limit of tokens
     stop_reason: str = ""  # why the model stopped, in the words of its server
     response_id: str = ""  # by which the server knows the answer
-    from_cache: bool = False  # it was asked for and paid before, see `ResponseCache`
 
 # %% ../../nbs/policies/03_requests.ipynb #df40e63e
 def usage_cost(

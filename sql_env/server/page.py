@@ -8,135 +8,97 @@ Docs: https://hjerpe.github.io/sql_env/server/page.html.md"""
 __all__ = ['Visits', 'build_page']
 
 # %% ../../nbs/server/05_page.ipynb #9d5dc623
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from random import SystemRandom
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any
 
-from ..database.catalog import TableInfo
 from ..grading.answers import Verdict
 from ..grading.readings import MAX_ANSWER_CHARS
 from ..models import SQLAction, SQLObservation
-from ..paths import terminal_text
-from ..play.acts import ACTIONS, find_act
+from ..paths import read_asset, terminal_text
+from ..play.acts import find_act
 from .environment import ResetError, SQLEnvironment
 from .limits import Seats
-from ..view.episode import EpisodeView, Outcome, error_part, touched_tables, view_episode
-from ..view.html import element, render_html, stylesheet
-from ..view.page import episode_view_html, part_html, question_html
+from ..view.episode import EpisodeView, Outcome, Part, error_part, view_episode
+from ..view.page import part_html, player_html, question_html, stylesheet
 
 # %% ../../nbs/server/05_page.ipynb #a06ee985
-_WRONG = dict(  # by what the last act is counted as
-    answered="That is not the answer.",
-    abstained="There is an answer, or your reason does not name what is missing, or you have not looked for it.",
+_ENDED = dict(  # by what the last act is counted as: where it was wrong, and where no verdict is shown
+    answered=("That is not the answer.", "The answer was submitted."),
+    abstained=(
+        "There is an answer, or your reason does not name what is missing, or you have not looked for it.",
+        "You abstained.",
+    ),
 )
-_NEUTRAL = dict(answered="The answer was submitted.", abstained="You abstained.")
-_OUT_OF_BUDGET = "The budget is used up."
 
 # %% ../../nbs/server/05_page.ipynb #bd924597
-def _known_tables(view: EpisodeView) -> tuple[TableInfo, ...]:
-    "The tables; of those that were neither described nor sampled not even the number of columns."
-    if view.schema_level in ("columns", "full"):
-        return view.tables
-    looks = [turn for turn in view.turns if turn.action.action_type in ("DESCRIBE", "SAMPLE")]
-    seen = {name for turn in looks for name in touched_tables(view, turn)}
-    return tuple(
-        info if info.name.lower() in seen else replace(info, columns=()) for info in view.tables
-    )
-
-# %% ../../nbs/server/05_page.ipynb #c317041d
-def _page_view(env: SQLEnvironment) -> EpisodeView:
-    "The episode as the page shows it: without what was not discovered, and with as much of its end as may be told."
-    if env.episode is None:
-        raise ValueError("there is no episode")
-    judged = env.reveal == "gold" and env.episode.verify != "value"  # when it ended
-    view = view_episode(env.episode, hide_unexplored=True, robust=judged)
-    if env.reveal == "gold" and view.outcome is not None:
-        return view
-    view = replace(view, hide_unexplored=True, show_rewards=env.reveal != "none")
-    view = replace(view, tables=_known_tables(view))
-    if view.outcome is None or env.reveal == "none":
-        return replace(view, outcome=None)
-    found = view.outcome
+def _page_view(env: SQLEnvironment) -> tuple[EpisodeView, str]:
+    "The episode with no more of schema and end than may be told, and what else there is to say."
+    episode, reveal = env.episode, env.reveal
+    assert episode is not None
+    judged = reveal == "gold" and episode.verify != "value"  # when it ended
+    view = view_episode(episode, hide_unexplored=True, robust=judged)
+    view = replace(view, results={}, show_rewards=reveal != "none")  # as many rows as an agent sees
+    if (found := view.outcome) is None or reveal == "gold":
+        return view, ""
+    last = episode.turns[-1] if episode.turns else None
+    counted = "" if last is None or last.error else find_act(last.action.action_type).counted
+    wrong, neutral = _ENDED.get(counted, ["The budget is used up."] * 2)
     verdict = found.verdict
     if not verdict:
-        detail = f"{_WRONG.get(_last_action(env), _OUT_OF_BUDGET)} Try the next question."
-        verdict = Verdict(False, verdict.reason, detail)
-    return replace(view, outcome=Outcome(verdict, grounded=found.grounded))
-
-# %% ../../nbs/server/05_page.ipynb #1c1b1be4
-def _last_action(env: SQLEnvironment) -> str:
-    "What the last action of an episode is counted as, see `Act`; empty if it failed or there was none."
-    turns = env.episode.turns if env.episode else []
-    done = turns and not turns[-1].error
-    return find_act(turns[-1].action.action_type).counted if done else ""
+        verdict = Verdict(False, verdict.reason, f"{wrong} Try the next question.")
+    view = replace(view, hide_unexplored=True, outcome=Outcome(verdict, grounded=found.grounded))
+    if reveal == "none":
+        return replace(view, outcome=None), f"{neutral} This server shows no verdicts."
+    return view, ""
 
 # %% ../../nbs/server/05_page.ipynb #5f96cfe2
+_WELCOME = """<h2>A question about a database you have never seen</h2>
+<p>Find out what its tables hold, then answer. Every step costs one mark of the budget.</p>
+<p class="sx-hint">Press “New question” to begin.</p>"""
+
+
 def _question_html(env: SQLEnvironment, obs: SQLObservation | None) -> str:
     "The question, or what to do first."
-    if obs is None or env.episode is None or not obs.question:
-        title = element("h2", "A question about a database you have never seen")
-        text = (
-            "Find out what its tables hold, then answer. Every step costs one mark of the budget."
-        )
-        hint = element("p", "Press “New question” to begin.", cls="sx-hint")
-        return render_html(element("div", title, element("p", text), hint, cls="sx"))
-    view = replace(_page_view(env), question=obs.question)  # as the agent reads it
-    return render_html(element("div", question_html(view), cls="sx"))
+    shown = _WELCOME
+    if obs is not None and env.episode is not None and obs.question:
+        shown = question_html(
+            replace(_page_view(env)[0], question=obs.question)
+        )  # as the agent reads it
+    return f'<div class="sx">{shown}</div>'
 
 # %% ../../nbs/server/05_page.ipynb #1f9828de
-_UNFOLDED = 50  # of the last steps in the list show what came of them
-
-# %% ../../nbs/server/05_page.ipynb #5760f7d7
 def _episode_html(env: SQLEnvironment, obs: SQLObservation | None, request: str = "") -> str:
     "What was done and what came of it; `request` asks for what is missing."
-    parts = [element("p", request, cls="sx-remark", role="alert")] if request else []
-    episode = env.episode
-    turns = episode.turns if episode else []
+    said, shown, turns = [request], "", env.episode.turns if env.episode else []
+    parts = []
     if obs is not None and obs.error and (not turns or turns[-1].error != obs.error):
-        parts.append(part_html(error_part(obs.error)))
-    if obs is not None and episode is not None and obs.question:
-        if episode.done and env.reveal == "none":
-            said = _NEUTRAL.get(_last_action(env), _OUT_OF_BUDGET)
-            parts.append(element("p", f"{said} This server shows no verdicts.", cls="sx-remark"))
-        view = _page_view(env)
-        shown = episode_view_html(view, len(turns), head=False, unfold=_UNFOLDED)
-        return render_html(element("div", *parts, cls="sx") if parts else "", shown)
-    return render_html(element("div", *parts, cls="sx") if parts else "")
+        parts.append(error_part(obs.error))
+    if obs is not None and env.episode is not None and obs.question:
+        view, ending = _page_view(env)
+        said, shown = [request, ending], player_html(view, head=False)
+    parts = [*(Part("remark", text) for text in said if text), *parts]
+    return f'<div class="sx">{"".join(map(part_html, parts))}</div>{shown}' if parts else shown
 
 # %% ../../nbs/server/05_page.ipynb #cae0a50f
-def _read_seed(text: str | None) -> int:
-    "The seed that a visitor typed, or one by chance."
-    digits = (text or "").strip()
-    return int(digits) if digits.isdigit() and len(digits) < 19 else SystemRandom().randrange(10**6)
-
-# %% ../../nbs/server/05_page.ipynb #115a36a1
-_BOXES = dict(  # what is to be written, by the act's parameter
-    sql="a statement",
-    value="an answer",
-    reason="what is missing",
-    question="a question",
-    words="some words",
-)
-
-
 def _request_text(verb: str) -> str:
     "What a visitor is asked for who sent nothing."
     act = find_act(verb)
-    if act.parameter == "table_name":
-        return "Choose a table first."
+    asked = dict(table_name="Choose a table", sql="Write a statement", value="Write an answer")
     rest = "; nothing was submitted, and no step was taken" if act.ends else ""
-    return f"Write {_BOXES.get(act.parameter, 'something')} first{rest}."
+    return f"{asked.get(act.parameter, 'Say what is missing')} first{rest}."
 
-# %% ../../nbs/server/05_page.ipynb #1c4b960f
+# %% ../../nbs/server/05_page.ipynb #115a36a1
 class _Visit:
     "One visitor's environment and last observation; events are handled one at a time."
 
-    def __init__(self, env: SQLEnvironment):
-        self.env = env
+    def __init__(self, env: SQLEnvironment, address: str = "", last: float = 0.0):
+        self.env, self.address, self.last = env, address, last  # when it was used last
         self.obs: SQLObservation | None = None
         self.request = ""  # what is missing, in words
         self._lock = Lock()
@@ -145,14 +107,18 @@ class _Visit:
         self, split: str = "any", difficulty: str = "any", seed: str = "", question_id: str = ""
     ) -> None:
         "Start a question; what does not exist is shown on the page like any other error."
-        wanted = dict(split=split, difficulty=difficulty)
-        options = {name: value for name, value in wanted.items() if value and value != "any"}
+        kinds = [("split", split), ("difficulty", difficulty)]
+        options = {name: value for name, value in kinds if value and value != "any"}
         if name := (question_id or "").strip():
             options = dict(question_id=name)
+        digits = (seed or "").strip()
+        number = (
+            int(digits) if re.fullmatch("[0-9]{1,18}", digits) else SystemRandom().randrange(10**6)
+        )
         with self._lock:
             self.request = ""
             try:
-                self.obs = self.env.reset(seed=_read_seed(seed), **options)
+                self.obs = self.env.reset(seed=number, **options)
             except ResetError as e:
                 self.obs = SQLObservation(error=f"unknown: {e}", done=True)
 
@@ -182,8 +148,8 @@ class Visits:
         clock: Callable[[], float] = time.monotonic,
     ):
         self.make, self.seats, self.idle, self.clock = make, seats, idle, clock
-        self._visits: dict[str, tuple[_Visit, str, float]] = {}  # visit, address, last used
-        self._lock = Lock()
+        self._visits: dict[str, _Visit] = {}
+        self._lock = RLock()  # `seats.take` may call `end_idle`
         seats.reclaimers.append(self.end_idle)
 
     def __len__(self):
@@ -191,162 +157,53 @@ class Visits:
 
     def begin(self, key: str, address: str) -> _Visit | str:
         "The visit of a tab, a new one if it has none; why not, if there is no seat."
-        if (visit := self.find(key)) is not None:
+        with self._lock:  # two clicks at the same time are one visit
+            if (visit := self.find(key)) is None:
+                if why := self.seats.take(address):
+                    return why
+                visit = self._visits[key] = _Visit(self.make(), address, self.clock())
             return visit
-        if why := self.seats.take(address):
-            return why
-        with self._lock:
-            is_new = key not in self._visits
-            if is_new:
-                self._visits[key] = _Visit(self.make()), address, self.clock()
-            visit = self._visits[key][0]
-        if not is_new:  # two clicks at the same time
-            self.seats.give_back(address)
-        return visit
 
     def find(self, key: str) -> _Visit | None:
         "The visit of a tab, None if it has none any more."
         with self._lock:
-            if key not in self._visits:
-                return None
-            visit, address, _ = self._visits[key]
-            self._visits[key] = visit, address, self.clock()
+            if visit := self._visits.get(key):
+                visit.last = self.clock()
             return visit
 
     def end(self, key: str) -> None:
         "Forget the visit of a tab and give its seat back."
         with self._lock:
-            found = self._visits.pop(key, None)
-        if found:
-            visit, address, _ = found
+            visit = self._visits.pop(key, None)
+        if visit:
             visit.close()
-            self.seats.give_back(address)
+            self.seats.give_back(visit.address)
 
     def end_idle(self) -> None:
         "Forget the visits in which nothing was done for `idle` seconds."
         oldest = self.clock() - self.idle
-        for key, (_, _, last) in list(self._visits.items()):
-            if self.idle and last < oldest:
+        for key, visit in list(self._visits.items()):
+            if self.idle and visit.last < oldest:
                 self.end(key)
 
 # %% ../../nbs/server/05_page.ipynb #247cc4a0
-def _make_extra_boxes(actions: Sequence[str]) -> list[tuple[str, Any, Any, Any]]:
-    "Each action beside the usual four with its text box and its button, and the row that holds both."
-    import gradio as gr
-
-    made = []
-    for action in actions[len(ACTIONS) :]:
-        act = find_act(action)
-        name = f"se-{action.lower()}"
-        with gr.Row(visible=False, elem_classes="se-extra") as row:
-            box = gr.Textbox(
-                label=f"{action}: {act.hint or act.about}", elem_id=name, scale=3, min_width=160
-            )
-            send = gr.Button(
-                act.button or act.tool,
-                size="md",
-                elem_id=f"{name}-send",
-                interactive=False,
-                min_width=90,
-            )
-        made.append((action, box, send, row))
-    return made
-
-# %% ../../nbs/server/05_page.ipynb #f5014d92
 def _page_values(visit: _Visit, table: str | None = None) -> list[Any]:
     "New values of all outputs of the page; `table` is the one that is chosen."
     import gradio as gr
 
-    env, obs = visit.env, visit.obs
-    episode = env.episode
+    env, episode, actions = visit.env, visit.env.episode, visit.env.episode_env.actions
     names = [] if episode is None or env.schema_level == "none" else episode.database.tables
     is_live = episode is not None and not episode.done
     has_result = is_live and episode is not None and episode.has_result
-    if table not in names:
-        table = names[0] if names else None
+    chosen = table if table in names else next(iter(names), None)
     return [
-        _question_html(env, obs),
-        _episode_html(env, obs, visit.request),
-        gr.update(choices=[(terminal_text(name), name) for name in names], value=table),
-        *[gr.update(interactive=is_live) for _ in env.episode_env.actions],
+        _question_html(env, visit.obs),
+        _episode_html(env, visit.obs, visit.request),
+        gr.update(choices=[(terminal_text(name), name) for name in names], value=chosen),
         gr.update(interactive=has_result),
-        *[
-            gr.update(visible=episode is not None and action in episode.acts)
-            for action in env.episode_env.actions[len(ACTIONS) :]
-        ],
+        *[gr.update(interactive=is_live) for _ in actions],
+        *[gr.update(visible=episode is not None and a in episode.acts) for a in actions[4:]],
     ]
-
-# %% ../../nbs/server/05_page.ipynb #d61a37e8
-def _on_start(
-    visits: Visits,
-    key: str,
-    address: str,
-    split: str,
-    difficulty: str,
-    seed: str,
-    question_id: str,
-) -> list:
-    "Start a question and clear the text boxes."
-    import gradio as gr
-
-    visit = visits.begin(key, address)
-    if isinstance(visit, str):
-        raise gr.Error(visit, print_exception=False)
-    visit.start(split, difficulty, seed, question_id)
-    written = len(visit.env.episode_env.actions) - 2  # tables are chosen
-    return [*_page_values(visit), *[""] * written]
-
-# %% ../../nbs/server/05_page.ipynb #30c9b230
-def _on_step(
-    action_type: str,
-    visits: Visits,
-    key: str,
-    address: str,
-    argument: str | None,
-    table: str | None,
-) -> list:
-    import gradio as gr
-
-    visit = visits.find(key)
-    if visit is None:
-        raise gr.Error("Press “New question” first.", print_exception=False)
-    visit.step(action_type, argument)
-    return _page_values(visit, table)
-
-# %% ../../nbs/server/05_page.ipynb #7044a885
-def _of_tab(act: Callable[..., list], visits: Visits) -> Callable[..., list]:
-    "An event handler that knows which tab, and which client, an event comes from."
-    import gradio as gr
-
-    def handle(request: gr.Request, *values: Any) -> list:
-        address = request.client.host if request.client else ""
-        return act(visits, request.session_hash or "", address, *values)
-
-    return handle
-
-# %% ../../nbs/server/05_page.ipynb #e71e079a
-def _on_unload(visits: Visits) -> Callable[..., None]:
-    "What happens when a tab is closed."
-    import gradio as gr
-
-    def handle(request: gr.Request) -> None:
-        visits.end(request.session_hash or "")
-
-    return handle
-
-# %% ../../nbs/server/05_page.ipynb #99d8b00a
-# Ctrl+Enter runs the query, Enter sends the other boxes; the editor itself would take Ctrl+Enter as a new line.
-# `data-keys` says that keys are heard from now on: a key pressed while the page still loads is lost.
-_KEYS = """() => { document.addEventListener("keydown", (e) => {
-  const places = {"se-sql": "se-run", "se-answer": "se-submit", "se-seed": "se-new", "se-id": "se-new",
-    "se-abstain": "se-abstain-send", "se-execute": "se-execute-send"};
-  const place = Object.keys(places).find((id) => e.target.closest("#" + id));
-  const isSent = e.key === "Enter" && (e.ctrlKey || e.metaKey || (place !== "se-sql" && !e.shiftKey));
-  if (!place || !isSent) return;
-  e.preventDefault();
-  e.stopPropagation();
-  document.getElementById(places[place]).click();
-}, true); document.body.dataset.keys = "heard"; }"""
 
 # %% ../../nbs/server/05_page.ipynb #5e1dca11
 _LOOK_EVERY = 0.02  # seconds between two looks whether somebody has pressed a button
@@ -356,80 +213,108 @@ def build_page(visits: Visits, splits: list[str]):
     "The page as `gr.Blocks`."
     import gradio as gr
 
-    button = partial(gr.Button, size="md")
+    def begin(request: gr.Request, *wanted: str) -> list:
+        address = request.client.host if request.client else ""
+        visit = visits.begin(request.session_hash or "", address)
+        if isinstance(visit, str):
+            raise gr.Error(visit, print_exception=False)
+        visit.start(*wanted)
+        return [*_page_values(visit), *[""] * len(written)]
+
+    def take(verb: str) -> Callable[..., list]:
+        def handle(request: gr.Request, argument: str | None, table: str | None) -> list:
+            visit = visits.find(request.session_hash or "")
+            if visit is None:
+                raise gr.Error("Press “New question” first.", print_exception=False)
+            visit.step(verb, argument)
+            return _page_values(visit, table)
+
+        return handle
+
+    def leave(request: gr.Request) -> None:
+        visits.end(request.session_hash or "")
+
     choice = partial(gr.Dropdown, value="any", min_width=110)
-    first = visits.make()  # says which actions are allowed
+    typed = partial(gr.Textbox, placeholder="by chance", min_width=110)
+    sends: dict[str, Any] = {}  # a button for each action
+    boxes: dict[str, Any] = {}  # what its argument is written into
+    rows = []
+
+    def button(name: str, text: str, **look: Any) -> Any:
+        return gr.Button(
+            text, elem_id=f"se-{name}", size="md", **dict(interactive=False, min_width=90) | look
+        )
+
     with gr.Blocks() as page:
-        gr.HTML(str(stylesheet("replay.css", "server.css")), padding=False)
+        gr.HTML(stylesheet("episode.css", "server.css"), padding=False)
         with gr.Row(elem_classes="se-bar"):
             start = button(
-                "New question", variant="primary", elem_id="se-new", scale=0, min_width=170
+                "new", "New question", variant="primary", scale=0, min_width=170, interactive=True
             )
-            split = choice(["any", *splits], label="Split")
-            difficulty = choice(["any", "easy", "medium", "hard"], label="Difficulty")
-            seed = gr.Textbox(
-                label="Seed", placeholder="by chance", elem_id="se-seed", min_width=110
-            )
-            wanted = gr.Textbox(
-                label="Question id", placeholder="by chance", elem_id="se-id", min_width=110
-            )
+            kinds = [
+                choice(["any", *splits], label="Split"),
+                choice(["any", "easy", "medium", "hard"], label="Difficulty"),
+            ]
+            names = [
+                typed(label="Seed", elem_id="se-seed"),
+                typed(label="Question id", elem_id="se-id"),
+            ]
         with gr.Row(elem_classes="se-page"):
             with gr.Column(scale=3):
-                question = gr.HTML(_question_html(first, None))
-                sql = gr.Code(
-                    label="QUERY: one SELECT statement; Ctrl+Enter runs it",
+                question = gr.HTML(_WELCOME)
+                title = "QUERY: a SELECT; Ctrl or Cmd+Enter runs it"
+                boxes["QUERY"] = gr.Code(
+                    label=title,
                     language="sql-sqlite",
+                    elem_id="se-sql",
+                    buttons=[],
                     lines=3,
                     max_lines=12,
                     show_line_numbers=False,
-                    buttons=[],
                     wrap_lines=True,
-                    elem_id="se-sql",
                 )
-                run = button("Run query", elem_id="se-run", interactive=False)
-                answer = gr.Textbox(
-                    label="ANSWER: a value, a list, or rows as a | b", elem_id="se-answer"
-                )
+                sends["QUERY"] = button("run", "Run query")
+                title = "ANSWER: a value, a list, or rows as a | b"
+                boxes["ANSWER"] = gr.Textbox(label=title, elem_id="se-answer")
                 with gr.Row():
-                    submit = button("Submit answer", elem_id="se-submit", interactive=False)
-                    submit_last = button(
-                        "Answer with the last result", elem_id="se-last", interactive=False
-                    )
+                    sends["ANSWER"] = button("submit", "Submit answer")
+                    last = button("last", "Answer with last result")
             with gr.Column(scale=2, min_width=320):
                 tables = gr.Radio([], label="Tables", elem_id="se-tables")
                 with gr.Row():
-                    describe = button("Describe", elem_id="se-describe", interactive=False)
-                    sample = button("Sample 5 rows", elem_id="se-sample", interactive=False)
-                extra = _make_extra_boxes(first.episode_env.actions)
-        episode = gr.HTML(_episode_html(first, None), elem_id="se-episode")
-        last_answer = gr.State("@last")
-        step_buttons = [describe, sample, run, submit, *[send for _, _, send, _ in extra]]
-        rows = [row for *_, row in extra]
-        outputs = [question, episode, tables, *step_buttons, submit_last, *rows]
-        event: dict[str, Any] = dict(
+                    sends["DESCRIBE"] = button("describe", "Describe")
+                    sends["SAMPLE"] = button("sample", "Sample 5 rows")
+                for act in map(find_act, visits.make().episode_env.actions[4:]):
+                    verb, name = act.verb, act.verb.lower()
+                    with gr.Row(visible=False, elem_classes="se-extra") as row:
+                        boxes[verb] = gr.Textbox(
+                            label=f"{verb}: {act.hint}",
+                            elem_id=f"se-{name}",
+                            scale=3,
+                            min_width=160,
+                        )
+                        sends[verb] = button(f"{name}-send", act.button)
+                    rows.append(row)
+        episode = gr.HTML(elem_id="se-episode")
+        written = [*boxes.values()]
+        outputs = [question, episode, tables, last, *sends.values(), *rows]
+        on = partial(
+            gr.on,
             api_visibility="private",
             concurrency_limit=16,
             show_progress="hidden",
             trigger_mode="always_last",
         )
-        start.click(
-            _of_tab(_on_start, visits),
-            [split, difficulty, seed, wanted],
-            [*outputs, sql, answer, *[box for _, box, _, _ in extra]],
-            **event,
-        )
-        for clicked, action_type, argument in (
-            (describe, "DESCRIBE", tables),
-            (sample, "SAMPLE", tables),
-            (run, "QUERY", sql),
-            (submit, "ANSWER", answer),
-            (submit_last, "ANSWER", last_answer),
-            *[(send, action, box) for action, box, send, _ in extra],
-        ):
-            act = partial(_on_step, action_type)
-            clicked.click(_of_tab(act, visits), [argument, tables], outputs, **event)
-        page.load(None, js=_KEYS)
-        page.unload(_on_unload(visits))
+        begun = [start.click, *(box.submit for box in names)]
+        on(begun, begin, [*kinds, *names], [*outputs, *written])
+        on([last.click], take("ANSWER"), [gr.State("@last"), tables], outputs)
+        for verb, send in sends.items():
+            sent = [send.click]
+            if verb in boxes and verb != "QUERY":
+                sent.append(boxes[verb].submit)
+            on(sent, take(verb), [boxes.get(verb, tables), tables], outputs)
+        page.load(None, js=f"() => {{ {read_asset('player.js')} }}")
+        page.unload(leave)
         page.queue(max_size=2 * visits.seats.capacity)
     queue = page._queue  # which looks a thousand times a second whether it has something to do
     queue.sleep_when_free = queue.progress_update_sleep_when_free = _LOOK_EVERY

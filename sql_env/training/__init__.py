@@ -8,8 +8,7 @@ __getattr__, __dir__ = lazy_names(
         "experts": "ExpertPolicy ExpertTrajectories",
         "recipes": "Recipe Stage change_recipe describe_recipe scale_recipe sft_rows",
         "run": (
-            "EVAL_SUITES RECIPES evaluate_checkpoint model_card push_to_hub run_evals suite_questions "
-            "train"
+            "EVAL_SUITES RECIPES evaluate_checkpoint plot_history push_to_hub read_history suite_questions train"
         ),
     },
 )

@@ -30,7 +30,6 @@ from ..plugins import Fields
 from sql_env.policies.baselines import (
     OraclePolicy,
     answer_from_result,
-    name_similarity,
     parse_schema_info,
     play_episode,
     question_start,
@@ -74,44 +73,6 @@ def _misspelled_names(
         queries.append(sql.swap(spans, wrong))
     return queries
 
-# %% ../../nbs/training/01_experts.ipynb #486cee88
-_CLAUSE_ENDS = ("GROUP_BY", "ORDER_BY", "LIMIT", "HAVING", "UNION", "INTERSECT", "EXCEPT")
-_JOIN_WORDS = ("JOIN", "LEFT", "RIGHT", "FULL", "OUTER", "INNER", "CROSS", "NATURAL")
-
-# %% ../../nbs/training/01_experts.ipynb #a541e02c
-def _without(sql: str, start: int, end: int) -> str:
-    "A text without one of its parts, in single spaces."
-    return " ".join((sql[:start] + " " + sql[end:]).split())
-
-# %% ../../nbs/training/01_experts.ipynb #1a213266
-def _forgotten_condition(sql: TokenizedSql, rng: Random) -> list[str]:
-    "The query without one of the conditions of its outermost WHERE, once for each."
-    wheres = [i for i, t in enumerate(sql.tokens) if t.kind == "WHERE" and t.depth == 0]
-    if not wheres:
-        return []
-    first = wheres[0] + 1
-    where_start, where_end = sql.clause(wheres[0], _CLAUSE_ENDS)
-    inside = [t for t in sql.tokens[first:] if t.depth == 0 and t.start < where_end]
-    ands = [t for t in inside if t.kind == "AND"]
-    if not ands or any(t.kind in ("OR", "BETWEEN", "CASE") for t in inside):
-        return [_without(sql.sql, where_start, where_end)]
-    ends = [t.start for t in ands[1:]] + [where_end]
-    spans = [(t.start, end) for t, end in zip(ands, ends)]
-    spans.append((sql.tokens[first].start, ands[0].end))
-    rng.shuffle(spans)
-    return [_without(sql.sql, start, end) for start, end in spans]
-
-# %% ../../nbs/training/01_experts.ipynb #7b9d9f69
-def _forgotten_join(sql: TokenizedSql, rng: Random) -> list[str]:
-    "The query without one of its joins, once for each."
-    starts = []
-    for i, token in enumerate(sql.tokens):
-        if token.kind in _JOIN_WORDS and sql.tokens[i - 1].kind not in _JOIN_WORDS:
-            starts.append(i)
-    rng.shuffle(starts)
-    spans = [sql.clause(i, ("WHERE", *_CLAUSE_ENDS, *_JOIN_WORDS)) for i in starts]
-    return [_without(sql.sql, start, end) for start, end in spans]
-
 # %% ../../nbs/training/01_experts.ipynb #4423307b
 def _misread_value(text: str) -> list[str]:
     "A value as someone writes it who has not looked it up."
@@ -152,22 +113,15 @@ def _with_text(sql: TokenizedSql, token: SqlToken, text: str) -> str:
 class _ExpertStyle(NamedTuple):
     "How an expert plays."
 
-    look_with: str = "DESCRIBE"  # the action that looks at a table: DESCRIBE or SAMPLE
-    check_values: str = ""  # how it checks values that the query names: SAMPLE or DISTINCT
-    extra_table: bool = False  # also look at a table that is not needed
-    mistake: str = ""  # what it gets wrong first: column, condition, join or value
+    checks_values: bool = False  # look at the values that the query names
+    mistake: str = ""  # what it gets wrong first: column or value
     search: str = ""  # found from the question instead: tables, or columns too
 
 # %% ../../nbs/training/01_experts.ipynb #27536a64
 EXPERT_STYLES = dict(
     direct=_ExpertStyle(),
-    glance=_ExpertStyle(look_with="SAMPLE"),
-    careful=_ExpertStyle(check_values="SAMPLE"),
-    thorough=_ExpertStyle(check_values="DISTINCT"),
-    curious=_ExpertStyle(extra_table=True),
+    thorough=_ExpertStyle(checks_values=True),
     misspelt=_ExpertStyle(mistake="column"),
-    too_wide=_ExpertStyle(mistake="condition"),
-    no_join=_ExpertStyle(mistake="join"),
     wrong_value=_ExpertStyle(mistake="value"),
     terse=_ExpertStyle(search="tables"),
     terse_misspelt=_ExpertStyle(search="tables", mistake="column"),
@@ -215,15 +169,11 @@ class _GoldQuery:
     def mistake(self, kind: str, rng: Random) -> list[Action]:
         "A wrong query that can be noticed, and what helps to repair it; empty if there is none."
         for sql, column in self._wrong_queries(kind, rng)[:5]:
-            rows = self.rows(sql)
             if kind == "value":
                 if self.finds_nothing(sql):
                     look_up = _distinct_values_action(self.table_of(column), column)
                     return [Action("QUERY", sql), look_up]
-            elif kind == "condition":
-                if rows and tuple(rows) != self.question.gold_answer:
-                    return [Action("QUERY", sql)]
-            elif rows is None:
+            elif self.rows(sql) is None:
                 return [Action("QUERY", sql)]
         return []
 
@@ -232,37 +182,25 @@ class _GoldQuery:
         if kind == "value":
             wrong = wrong_value(self.sql, self.question.question_text, rng)
             return [(sql, column) for sql, column in wrong if self.table_of(column)]
-        if kind == "column":
-            all_columns = set().union(*self.columns.values())
-            queries = _misspelled_names(self.sql, all_columns, rng)
-        elif kind == "condition":
-            queries = _forgotten_condition(self.sql, rng)
-        else:
-            queries = _forgotten_join(self.sql, rng)
+        all_columns = set().union(*self.columns.values())
+        queries = _misspelled_names(self.sql, all_columns, rng)
         return [(sql, "") for sql in queries]
 
 # %% ../../nbs/training/01_experts.ipynb #ce1c42ed
 def _looks(
     gold: _GoldQuery, style: _ExpertStyle, observation: Observation, rng: Random
 ) -> list[Action]:
-    "Looks at the tables that are needed, for some styles at one that only seems to be, and at values."
+    "Looks at the tables that are needed, and for some styles at values."
     shown_columns, tables = parse_schema_info(observation.schema_info), []
     if "\n  " not in observation.schema_info:  # else keys and types are shown
         is_join = len(gold.tables) > 1
         tables = [t for t in gold.tables if is_join or not shown_columns.get(t)]
-        if style.extra_table:
-            others = [t for t in shown_columns if t not in gold.tables]
-            rng.shuffle(others)
-            others.sort(key=lambda t: -name_similarity(observation.question, t))
-            tables += others[:1]
         rng.shuffle(tables)
-    looks = [Action(style.look_with, table) for table in tables]
-    for table, column in gold.value_columns[:2] if style.check_values else ():
-        by_sample = style.check_values == "SAMPLE"
-        looks.append(
-            Action("SAMPLE", table) if by_sample else _distinct_values_action(table, column)
-        )
-    return looks
+    values = gold.value_columns[:2] if style.checks_values else []
+    return [
+        *(Action("DESCRIBE", table) for table in tables),
+        *(_distinct_values_action(table, column) for table, column in values),
+    ]
 
 # %% ../../nbs/training/01_experts.ipynb #8321c84f
 def _visible_answer(observation: Observation, copy_rows: int) -> str:
@@ -572,7 +510,7 @@ class ExpertPolicy:
             if style.mistake:
                 if mistake := gold.mistake(style.mistake, self.rng):
                     return name, mistake
-            elif gold.value_columns or not style.check_values:
+            elif gold.value_columns or not style.checks_values:
                 return name, []
         return "direct", []
 

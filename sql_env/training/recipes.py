@@ -18,14 +18,14 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 from ..evaluation.harness import evaluate
 from ..evaluation.logs import read_log
 from ..evaluation.rows import Trajectory
 from ..integrations.trl import sql_env_reward_func
 from ..paths import SourceError
-from ..play.acts import Settings, read_settings
+from ..play.acts import OPTIONS, read_settings
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT, episode_messages, tool_schemas
 from ..play.episode import EpisodeEnv
 from ..plugins import Fields
@@ -65,7 +65,6 @@ class Recipe:
         default_factory=dict  # by method; those if left out
     )
     reward_funcs: tuple[Callable, ...] = (sql_env_reward_func,)  # of GRPOTrainer
-    curriculum: str = "fixed"  # or success: draw questions with mixed results more often
     validation: int = 0  # questions kept out of a stage's data, to choose its best checkpoint
     sft: Fields = field(default_factory=dict)  # of every SFTConfig
     grpo: Fields = field(default_factory=dict)  # of every GRPOConfig
@@ -146,13 +145,9 @@ SMALL = Recipe(
         target_modules=_LINEAR,
         layers_to_transform=list(range(10, 30)),
     ),
-    curriculum="success",
     validation=24,
     stages=(
         Stage("sft", "sft", f"{_WORLDS} + bundled:train", options=dict(minutes=60)),
-        Stage(
-            "play", "play", _WORLDS, options=dict(minutes=30, play="worlds:1=100,2=150", tries=4)
-        ),
         Stage("grpo", "grpo", "worlds:1=200,2=200", dict(max_steps=20), start="sft"),
     ),
     ends="sft",
@@ -187,7 +182,6 @@ COLAB = Recipe(
     "Qwen3-0.6B with LoRA on one GPU",
     model="Qwen/Qwen3-0.6B",
     lora=_QWEN_LORA,
-    curriculum="success",
     validation=32,
     stages=(
         Stage("sft", "sft", "worlds:1=500,2=800,3=800,4=400"),
@@ -246,84 +240,44 @@ CLUSTER = replace(
 )
 
 # %% ../../nbs/training/02_recipes.ipynb #0c7f827d
-_VLLM_MODES = ("colocate", "server")
+_OF_RECIPE = ("model", "precision", "validation", "turn_tokens", "lora", "sft", "grpo", "env")
+_OF_STAGES = ("data", "schema_level", "args", "options")
 
 # %% ../../nbs/training/02_recipes.ipynb #a20f42b1
-def _changed_stage(
-    stage: Stage, data: Any, max_steps: int | None, schema_level: str, minutes: float | None
-) -> Stage:
-    "A stage with other data, steps, schema level and minutes, as far as they are given."
-    args = stage.args | (dict(max_steps=max_steps) if max_steps else {})
-    options = stage.options | (dict(minutes=minutes) if minutes else {})
-    level = schema_level or stage.schema_level
-    return replace(stage, data=data or stage.data, args=args, schema_level=level, options=options)
-
-# %% ../../nbs/training/02_recipes.ipynb #ed5a06fc
-def _changed_lora(lora: Fields | None, rank: int | None) -> Fields | None:
-    "LoRA settings with another rank, and its updates as strong as before; None for a rank of 0."
-    if rank is None:
-        return lora
-    given: Fields = lora or _QWEN_LORA
-    return (
-        given | dict(r=rank, lora_alpha=given["lora_alpha"] * rank / given["r"]) if rank else None
-    )
-
-# %% ../../nbs/training/02_recipes.ipynb #4344f0b7
 def change_recipe(
     recipe: Recipe,
-    data: str | QuestionSet | Callable[[int], QuestionSet] = "",  # of all stages
-    model: str = "",  # name on the Hub, folder or .gguf file
-    sft_lr: float | None = None,  # learning rate of imitation
-    lr: float | None = None,  # learning rate of play
-    max_steps: int | None = None,  # optimiser steps of each stage
-    vllm: str | None = None,  # colocate: vLLM on the same GPU; server: on another one
-    report_to: str | None = None,  # trackio, wandb or none
-    minutes: float | None = None,  # of a stage of imitation
-    epochs: int | None = None,  # how often imitation reads its questions
-    batch: int | None = None,  # episodes of a step
-    generations: int | None = None,  # rollouts of a question
-    lora: int | None = None,  # rank; 0: train all weights
-    max_length: int | None = None,  # tokens of an episode that is imitated
-    precision: str | None = None,  # bf16, fp16 or fp32
-    validation: int | None = None,  # questions kept out to validate with; 0: all are learned from
-    **play: Unpack[Settings],  # of the episodes
+    settings: Mapping[str, Any],  # by name, such as `model`, `data` or `sft.learning_rate`
 ) -> Recipe:
-    "The recipe with other data, model or settings, as far as they are given."
-    if vllm is not None and vllm not in _VLLM_MODES:
-        raise ValueError(f"vllm is {' or '.join(_VLLM_MODES)}, not {vllm!r}")
-    if model and callable(recipe.model):
-        raise ValueError(
-            f"{recipe.name} makes its own model; train {model} by small, colab or cluster"
-        )
-    read = read_settings(play)  # refuses now what can't be
-    env = {name: read[name] for name in play}
-    level = env.pop("schema_level", "")
-    of_sft = dict(
-        learning_rate=sft_lr, max_length=max_length, report_to=report_to, num_train_epochs=epochs
-    )
-    of_grpo = dict(learning_rate=lr, num_generations=generations, report_to=report_to)
-    sft = recipe.sft | {name: value for name, value in of_sft.items() if value}
-    grpo = recipe.grpo | {name: value for name, value in of_grpo.items() if value}
-    for made in (sft, grpo):
-        if batch:
-            at_once = min(made["per_device_train_batch_size"], batch)
-            made["per_device_train_batch_size"] = at_once
-            made["gradient_accumulation_steps"] = -(-batch // at_once)
-    if vllm:
-        grpo |= dict(use_vllm=True, vllm_mode=vllm)
-    return replace(
-        recipe,
-        stages=tuple(
-            _changed_stage(stage, data, max_steps, level, minutes) for stage in recipe.stages
-        ),
-        model=model or recipe.model,
-        lora=_changed_lora(recipe.lora, lora),
-        precision=precision or recipe.precision,
-        validation=recipe.validation if validation is None else validation,
-        env=recipe.env | env,
-        sft=sft,
-        grpo=grpo,
-    )
+    "The recipe with other settings; those of stages change in all stages. Raises `ValueError` for what can't be."
+
+    def changed(part: Any, name: str, key: str, value: Any) -> Any:
+        return replace(part, **{name: (getattr(part, name) or {}) | {key: value} if key else value})
+
+    for setting, value in settings.items():
+        name, _, key = setting.partition(".")
+        if name in ("sft", "grpo") and key:
+            import trl
+
+            config = trl.SFTConfig if name == "sft" else trl.GRPOConfig
+            if key not in config.__dataclass_fields__:
+                raise ValueError(f"{setting}: TRL's {config.__name__} has no such setting")
+        if setting == "model" and callable(recipe.model):
+            raise ValueError(
+                f"{recipe.name} makes its own model; train {value} by small, colab or cluster"
+            )
+        if name == "env" and key in OPTIONS:
+            value = read_settings({key: value})[key]  # type: ignore[misc]
+        if name in _OF_STAGES:
+            stages = tuple(changed(stage, name, key, value) for stage in recipe.stages)
+            recipe = replace(recipe, stages=stages)
+        elif name in _OF_RECIPE:
+            recipe = changed(recipe, name, key, value)
+        else:
+            known = ", ".join((*_OF_RECIPE, *_OF_STAGES))
+            raise ValueError(
+                f"a recipe has no setting {setting!r}; there are {known}, and with a dot what they hold"
+            )
+    return recipe
 
 # %% ../../nbs/training/02_recipes.ipynb #f6e47335
 def _evaluation_settings(recipe: Recipe, stage: Stage) -> Fields:
@@ -495,7 +449,7 @@ def sft_rows(
 _STYLES = (
     *["terse"] * 5,
     *["terse_misspelt"] * 2,
-    *("direct", "thorough", "careful", "misspelt", "too_wide", "wrong_value"),
+    *("direct", "thorough", "misspelt", "wrong_value"),
 )
 
 # %% ../../nbs/training/02_recipes.ipynb #209a1ea3

@@ -1,4 +1,4 @@
-"What people look at: pages of episodes and runs, widgets, the explorer. Holds the one HTML toolkit."
+"What people look at: an episode as HTML from one template, pages of episodes and runs, the explorer."
 
 from sql_env import lazy_names
 
@@ -6,9 +6,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "episode": "view_episode watch_policy",
-        "page": "embed_page episode_html",
-        "logs": "read_runs",
-        "run": "show_runs",
+        "page": "embed_page episode_html read_runs show_runs",
         "explorer": "EpisodeExplorer",
     },
 )
