@@ -288,14 +288,6 @@ def _sorted_list(s: Sampler) -> _QuestionDraft:
     draft = selection.ask(query, columns=texts, attr=_column_text(by), order=order)
     return draft._replace(tie_check=tie_check)
 
-# %% ../../nbs/worlds/06_families_figures.ipynb #f6f94813
-@family
-def _plain_list(s: Sampler) -> _QuestionDraft:
-    "One to three columns of all rows of a short table."
-    table = s.table("group")
-    columns = _listed_columns(s, table, s.one_of(1, 2, 2, 3))
-    return _ask(_Select(_names(columns), table.name), table, columns=_texts_of_rows(columns))
-
 # %% ../../nbs/worlds/06_families_figures.ipynb #18b28190
 def _far_text(table: _Table, column: _WorldColumn) -> str:
     "What a column of a joined table is called."
