@@ -2,7 +2,6 @@
 
 A turn's advantage is what its continuations earned, less the mean of the other tries of its state."""
 
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
@@ -14,9 +13,7 @@ import torch
 from transformers import Trainer, TrainingArguments
 
 from sql_env.evaluation.rollouts import TreeNode, tree_rollouts
-from sql_env.nano.engine import NanoPolicy, TurnWriter
-from sql_env.nano.text import NanoTokenizer
-from sql_env.nano.training import _engine_of
+from sql_env.nano.model import NanoPolicy
 from sql_env.play.acts import ACTIONS
 from sql_env.play.chat import InvalidToolCall, parse_tool_call, tool_schemas
 from sql_env.play.episode import EpisodeEnv
@@ -410,23 +407,20 @@ def tree_trainer(
     )
 
 
-def _engine_policy(recipe: Recipe, tokenizer: Any) -> Callable[[Any], NanoPolicy]:
-    "What makes the policy of a model as `NanoEngine` plays it, at temperature 1, for `tree_trainer`."
-    with tempfile.TemporaryDirectory(prefix="sql_env_tokenizer") as folder:
-        tokenizer.save_pretrained(folder)
-        own = NanoTokenizer(Path(folder) / "tokenizer.json")
+def _nano_policy(recipe: Recipe, tokenizer: Any) -> Callable[[Any], NanoPolicy]:
+    "What makes the policy of a model of nano as it is now, at temperature 1, for `tree_trainer`."
 
     def make(model: Any) -> NanoPolicy:
         options: dict[str, Any] = dict(max_new_tokens=recipe.turn_tokens, batch_size=64)
         policy = NanoPolicy(temperature=1.0, keep_tokens=True, **options)
         policy.max_chars = recipe.env["max_chars"]
-        policy.backend._loaded = TurnWriter(_engine_of(model), own.end), own
+        policy.backend._loaded = deepcopy(model), tokenizer
         return policy
 
     return make
 
 
 def nano_trees(recipe: Recipe, stage: Stage, model: Any, tokenizer: Any, *args: Any) -> Any:
-    "`tree_trainer` whose turns are written by `NanoEngine`."
-    play = partial(tree_trainer, make_policy=_engine_policy(recipe, tokenizer))
+    "`tree_trainer` whose turns are written by a model of nano."
+    play = partial(tree_trainer, make_policy=_nano_policy(recipe, tokenizer))
     return play(recipe, stage, model, tokenizer, *args)

@@ -62,8 +62,8 @@ def measure(level: int, n: int, folder: str) -> dict:
     some = list(
         islice(worlds(level, split="test", kind=ConversationWorld), len(questions.databases) + 20)
     )
-    bare = {key: sql for w in some for key, sql in w.bare.items()}
-    kinds = {key: kind for w in some for key, kind in w.kinds.items()}
+    bare = {key: turn.bare for w in some for key, turn in w.turns.items()}
+    kinds = {key: turn.kind for w in some for key, turn in w.turns.items()}
     env, oracle = EpisodeEnv(questions), OraclePolicy(questions)
 
     def play(policy, robust=False):

@@ -34,6 +34,13 @@ FIXED_PROMPT = (
     "<|user|>How many loans are there?\n\nTables:\nloan\nreader\n\nSteps: 12<|end|><|assistant|>"
     "<describe table_name>loan<|end|><|tool|>loan: 85 rows\nid INTEGER, primary key\nday TEXT<|end|><|assistant|>"
 )
+SHIPPED = (
+    "model.safetensors",
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+)
 LEVELS = ("level 1", "level 2", "level 3")
 NOT_NAMED = ("level 1, column not named", "level 2, column not named")
 KEPT = (
@@ -202,17 +209,18 @@ def ship(
     stage: str = "all",
     out: Path = HERE.parent / "sql_env/nano/weights",
 ):
-    "Put a trained model into the package: one byte a weight, its tokenizer, its settings and its card."
-    from sql_env.nano.engine import load_weights
+    "Put a trained model into the package: two bytes a weight, its tokenizer, its settings and its card."
+    import torch
+
+    from sql_env.policies.local import load_weights
     from sql_env.training.run import EVAL_SUITES
 
     model = folder / f"nano-{seed}" / stage / "model"
     out.mkdir(parents=True, exist_ok=True)
-    save_int8(load_weights(model / "model.safetensors"), out / "model.safetensors")
-    for name in ("tokenizer.json", "config.json", "sql_env.json"):
-        content = json.loads((model / name).read_text(encoding="utf-8"))
-        text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-        (out / name).write_text(text + "\n", encoding="utf-8")
+    weights, tokenizer = load_weights(model, dtype="float32")
+    weights.to(torch.float16).save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    shutil.copy(model / "sql_env.json", out)
     about = shipped_facts(model, out)
     path = folder / f"nano-{seed}" / "evals.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -227,22 +235,6 @@ def ship(
     write_card(about, out)
 
 
-def save_int8(weights: dict, path: Path) -> None:
-    "Write weights as safetensors: matrices as whole numbers with a scale for each row, the rest in single precision."
-    import numpy as np
-    from safetensors.numpy import save_file
-
-    tensors = {}
-    for name, values in sorted(weights.items()):
-        if values.ndim == 2:
-            scale = np.maximum(np.abs(values).max(1), 1e-8) / 127
-            tensors[name] = np.round(values / scale[:, None]).astype(np.int8)
-            tensors[name + ".scale"] = scale.astype(np.float32)
-        else:
-            tensors[name] = values.astype(np.float32)
-    save_file(tensors, path)
-
-
 def write_card(about: dict, out: Path) -> None:
     "Write what is known of the model that ships, for programs and for people."
     (out / "nano.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
@@ -251,30 +243,23 @@ def write_card(about: dict, out: Path) -> None:
 
 def shipped_facts(model: Path, out: Path) -> dict:
     "Which weights were shipped, and what the trained model writes in a fixed conversation."
-    from sql_env.nano.engine import ConversationState, NanoEngine
-    from sql_env.nano.text import NanoTokenizer
+    import torch
 
-    tokenizer, trained = NanoTokenizer(out / "tokenizer.json"), NanoEngine.from_folder(model)
-    tokens = tokenizer.encode(FIXED_PROMPT)
-    logits = trained.read(trained.start([ConversationState()]), [tokens])[0]
-    best = logits.argsort()[::-1][:5]
-    [(written, _)] = trained.write([ConversationState()], [tokens], tokenizer.end, 60)
-    files = ("model.safetensors", "tokenizer.json", "config.json")
+    from sql_env.policies.local import load_weights
+
+    trained, tokenizer = load_weights(model, dtype="float32")
+    tokens = tokenizer(FIXED_PROMPT, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        logits = trained(tokens).logits[0, -1]
+    written = trained.generate(tokens, max_new_tokens=60, do_sample=False)[0, tokens.shape[1] :]
     return dict(
-        sha256={name: sha256((out / name).read_bytes()).hexdigest() for name in files},
+        sha256={name: sha256((out / name).read_bytes()).hexdigest() for name in SHIPPED},
         trained_sha256=sha256((model / "model.safetensors").read_bytes()).hexdigest(),
-        parameters=int(sum(w.size for w in load_all(model))),
+        parameters=trained.num_parameters(),
         prompt=FIXED_PROMPT,
-        written=tokenizer.decode(written),
-        logits={str(i): round(float(logits[i]), 4) for i in best},
+        written=tokenizer.decode(written).removesuffix("<|end|>"),
+        logits={str(int(i)): round(float(logits[i]), 4) for i in logits.topk(5).indices},
     )
-
-
-def load_all(model: Path) -> list:
-    "The arrays of a model."
-    from sql_env.nano.engine import load_weights
-
-    return list(load_weights(model / "model.safetensors").values())
 
 
 def shipped_card(about: dict) -> str:
@@ -287,8 +272,8 @@ def shipped_card(about: dict) -> str:
             "# nano",
             "",
             f"{about['parameters']:,} weights, trained from random numbers on generated worlds by",
-            "`sql_env train nano`; one byte a weight.",
-            "It plays by `sql_env demo --policy nano --source worlds --level 1`.",
+            "`sql_env train nano`; two bytes a weight.",
+            "It plays by `sql_env demo --policy nano --source worlds --level 1`, with the extra `train`.",
             "It learned from generated worlds and from the train split of the bundled questions:",
             "on other databases and in other words it is mostly wrong.",
             "",
@@ -380,7 +365,6 @@ def tokenizer(
         ROLE_TOKENS,
         TOOL_TOKENS,
         VALUE_TOKENS,
-        byte_characters,
     )
     from sql_env.nano.training import world_transcripts
 
@@ -403,7 +387,7 @@ def tokenizer(
     any_word = "|".join(sorted(common)) or "(?!)"
     words = rf" ?(?<![A-Za-z])(?:{any_word})(?![A-Za-z])"
     vocab, pairs = train_merges(transcripts, fixed, words, merges)
-    for word in (part + word for word in common for part in ("", byte_characters()[32])):
+    for word in (part + word for word in common for part in ("", "Ġ")):  # a blank in bytes
         vocab.setdefault(word, len(vocab))
     raw = Tokenizer(models.BPE(vocab, pairs, ignore_merges=True))
     split = pre.Split(Regex(rf"{words}|[A-Za-z]+|[^A-Za-z]"), "isolated")
@@ -507,7 +491,7 @@ def empty(
 
     from sql_env.evaluation.harness import evaluate
     from sql_env.evaluation.logs import read_log
-    from sql_env.nano.engine import NanoPolicy
+    from sql_env.nano.model import NanoPolicy
     from sql_env.play.episode import EpisodeEnv
     from sql_env.training.run import suite_questions
 

@@ -73,7 +73,7 @@ def doable(folder: Path, n: int):
     "Questions that the start gets right in some of four tries, and how many were tried."
     from sql_env import EpisodeEnv, Session
     from sql_env.evaluation import tree_rollouts
-    from sql_env.nano.engine import NanoPolicy
+    from sql_env.nano.model import NanoPolicy
 
     path, questions = folder / "doable.json", untold(3, folder, n)
     if not path.exists():
@@ -137,9 +137,11 @@ def recipe_of(arm: str, questions, rate: float, beta: float, steps: int, tokens:
 
 def distance(folder: Path) -> float:
     "How far the weights are from the start, as a share of their length."
-    from sql_env.nano.engine import find_nano, load_weights
+    from sql_env.nano.model import find_nano
+    from sql_env.policies.local import load_weights
 
-    old, new = (load_weights(Path(f) / "model.safetensors") for f in (find_nano(), folder))
+    both = (load_weights(f, dtype="float32")[0] for f in (find_nano(), folder))
+    old, new = (model.state_dict() for model in both)
     moved = sum(float(((new[k] - old[k]) ** 2).sum()) for k in old if k in new)
     return (moved / sum(float((w**2).sum()) for w in old.values())) ** 0.5
 
@@ -148,7 +150,7 @@ def judged(model, questions) -> dict:
     "The share of right answers of a model, greedy, and each answer."
     from sql_env import EpisodeEnv
     from sql_env.evaluation import evaluate
-    from sql_env.nano.engine import NanoPolicy
+    from sql_env.nano.model import NanoPolicy
 
     policy = NanoPolicy(model, batch_size=64)
     result = evaluate(

@@ -33,9 +33,9 @@ _OURS = dict(
         random="sql_env.policies.baselines:RandomPolicy",
         greedy="sql_env.policies.baselines:GreedyPolicy",
         oracle="sql_env.policies.baselines:OraclePolicy",
-        nano="sql_env.nano.engine:NanoPolicy",
+        nano="sql_env.nano.model:NanoPolicy",
     ),
-    models={"nano.json": "sql_env.nano.engine:NanoModel"},
+    models={"nano.json": "sql_env.nano.model:NanoModel"},
     recipes=dict(first="sql_env.nano.training:FIRST", nano="sql_env.nano.training:NANO"),
     actions={},
 )

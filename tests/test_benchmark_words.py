@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tables import cases
 
-from sql_env.nano.engine import find_nano
+from sql_env.nano.model import find_nano
 from sql_env.paths import benchmark_files
 from sql_env.paths import benchmark_results as data
 from sql_env.sources.loading import load

@@ -331,22 +331,23 @@ def all_of(made):
 
 def test_worlds_are_the_same_for_a_seed_and_conversations_of_two_to_five_questions_of_many_kinds(made):
     one, two = (ConversationWorld(7, level=3) for _ in range(2))
-    assert one.questions == two.questions and one.image == two.image and one.bare == two.bare
+    assert one.questions == two.questions and one.image == two.image
+    assert [t.bare for t in one.turns.values()] == [t.bare for t in two.turns.values()]
     assert ConversationWorld(8, level=3).questions != one.questions
     lengths = Counter(len(q.conversation) for _, q in all_of(made))
     assert set(lengths) == {2, 3, 4, 5} and min(lengths.values()) > 15
-    kinds = Counter(w.kinds[f.question_id] for w, q in all_of(made) for f in q.follow_ups)
+    kinds = Counter(w.turns[f.question_id].kind for w, q in all_of(made) for f in q.follow_ups)
     assert set(kinds) == set(EDITS) and len(EDITS) >= 5
 
 
 def test_each_follow_up_needs_the_turns_before_and_no_answer_comes_twice_unless_it_was_undone(made):
     for world, q in all_of(made):
         for turn in q.follow_ups:
-            bare = Counter(world.database.query(world.bare[turn.question_id]).rows)
+            bare = Counter(world.database.query(world.turns[turn.question_id].bare).rows)
             assert bare != Counter(turn.gold_answer), turn.question_id
         answers = [sorted(map(repr, turn.gold_answer)) for turn in q.conversation]
         for i, turn in enumerate(q.conversation):
-            if world.kinds[turn.question_id] == "undo":
+            if world.turns[turn.question_id].kind == "undo":
                 assert answers[i] == answers[i - 2]
             else:
                 assert answers[i] not in answers[:i], turn.question_id
@@ -402,7 +403,7 @@ def test_gold_is_sound(made, tmp_path):
 @pytest.fixture(scope="module")
 def played(made, tmp_path_factory):
     folder, some = tmp_path_factory.mktemp("worlds"), made[1, "train"]
-    bare = {key: sql for w in some for key, sql in w.bare.items()}
+    bare = {key: turn.bare for w in some for key, turn in w.turns.items()}
     return QuestionSet([q for w in some for q in w.questions], {w.name: w.save(folder) for w in some}), bare
 
 

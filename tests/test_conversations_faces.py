@@ -151,7 +151,7 @@ def test_a_language_model_reads_the_next_question(questions, talk):
 
 @pytest.fixture(scope="module")
 def log(questions, worlds, tmp_path_factory):
-    bare = {key: sql for w in worlds for key, sql in w.bare.items()}
+    bare = {key: turn.bare for w in worlds for key, turn in w.turns.items()}
     path = tmp_path_factory.mktemp("logs") / "forgets.jsonl"
     evaluate(EpisodeEnv(questions), forgetful(questions, bare), log=path, progress=False)
     return path

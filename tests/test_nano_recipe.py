@@ -11,7 +11,7 @@ import pytest
 from sql_env import EpisodeEnv, Question, QuestionSet, load
 from sql_env.database.database import build_database
 from sql_env.nano import training as nano_training
-from sql_env.nano.engine import NANO_WEIGHTS
+from sql_env.nano.model import NANO_WEIGHTS
 from sql_env.nano.text import render_transcript
 from sql_env.nano.training import FIRST, NANO, nano_tokenizer, new_nano
 from sql_env.play.acts import Action
@@ -229,8 +229,8 @@ def test_a_round_plays_with_the_weights_that_it_got(monkeypatch):
     seen = []
 
     def own(env, policy, seed, batch):
-        writer, _ = policy.backend.load()
-        seen.append((seed, env.reset().budget_remaining, writer.engine.embedding))
+        played, _ = policy.backend.load()
+        seen.append((seed, env.reset().budget_remaining, played.get_input_embeddings().weight.detach().numpy()))
         assert {missing_mention(q) for q in env.questions} <= {"column"}
         assert policy.max_chars == 600 and policy.backend.max_new_tokens == 100
         return []

@@ -12,9 +12,10 @@ from sql_env import EpisodeEnv, load
 from sql_env.integrations.trl import prompt_rows
 from sql_env.nano import text as nano_text
 from sql_env.nano.text import MARKS, NumberedNames, render_transcript
-from sql_env.nano.training import _NumberedSQLEnv, world_transcripts
+from sql_env.nano.training import _NumberedSQLEnv, nano_tokenizer, world_transcripts
 from sql_env.play.chat import episode_messages
 from sql_env.play.session import ToolError
+from sql_env.policies.local import parse_assistant_text
 from sql_env.sql.text import quote_identifier
 
 OPENING = "{}\n\nTables:\n{}\n\nSteps: 9"
@@ -67,6 +68,12 @@ def test_sql_survives_numbering(names, texts):
     assert again.replace('"', "") == plain.replace('"', "")
 
 
+def call_read(written, names):
+    "The call in what the model wrote, with names for numbers."
+    message = parse_assistant_text(written, nano_tokenizer())
+    return nano_text.spelled_message(message, names)["tool_calls"][0]["function"]
+
+
 def test_a_token_inside_a_text_is_a_name_and_an_unknown_one_stays():
     names = shown("song title")
     token = names.tokens["song title"]
@@ -75,7 +82,7 @@ def test_a_token_inside_a_text_is_a_name_and_an_unknown_one_stays():
         (f"<query sql>SELECT {token}, '{token}', {other}", "sql", f"SELECT \"song title\", 'song title', {other}"),
         (f"<describe table_name>{token}", "table_name", "song title"),
     ):
-        assert nano_text.parse_written(written, names)["tool_calls"][0]["function"]["arguments"][key] == read
+        assert call_read(written, names)["arguments"][key] == read
 
 
 def test_calls_of_transcripts_are_read_back_as_they_were():
@@ -86,9 +93,9 @@ def test_calls_of_transcripts_are_read_back_as_they_were():
             names = NumberedNames()
             render_transcript(messages[:i], names)
             piece = render_transcript(messages[: i + 1], NumberedNames())[-1].text
-            call = nano_text.parse_written(piece.removesuffix("<|end|>"), names)["tool_calls"][0]
+            call = call_read(piece.removesuffix("<|end|>"), names)
             arguments = message["tool_calls"][0]["function"]["arguments"]
-            assert str(call["function"]["arguments"]) == str(json.loads(arguments))
+            assert str(call["arguments"]) == str(json.loads(arguments))
 
 
 def test_play_reads_what_the_policy_reads():

@@ -28,7 +28,7 @@ from sql_env.nano.text import _number_messages, render_transcript
 from sql_env.nano.training import NANO
 from sql_env.play.acts import ACTIONS, ACTS
 from sql_env.play.chat import SYSTEM_PROMPT
-from sql_env.policies.local import MODEL_SETTINGS_FILE, load_model_settings
+from sql_env.policies.local import MODEL_SETTINGS_FILE, as_template_reads, load_model_settings
 from sql_env.policies.requests import Completion
 from sql_env.questions.question_set import save_question_set
 from sql_env.training import recipes
@@ -69,7 +69,7 @@ def test_only_calls_that_were_not_refused_are_learned_and_the_template_writes_wh
                 refused += is_error
     assert refused > len(transcripts) * 0.08
     for transcript in transcripts[::7]:
-        messages = _number_messages(transcript)
+        messages = as_template_reads(_number_messages(transcript), tok)
         out = tok.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True)
         pieces = render_transcript(transcript)
         assert tok.decode(out["input_ids"]) == "".join(p.text for p in pieces)

@@ -65,7 +65,7 @@ def digest(seeds=(0, 1, 2 * 10**12 + 5)):
 
 def test_same_on_every_machine_and_python_in_another_process_and_hash_seed_and_any_order():
     "Change this number only together with the generator: old seeds then mean other worlds."
-    assert digest() == "c10e1800c32a504e78aeb00088579bd21654b174c0d0259a87ee35b8970ba614"
+    assert digest() == "3dda83933c8fbb20f3367d496d03d619fe6c77939fe55787b26f31af78b4cd87"
     code = "import sys; sys.path.insert(0, 'tests'); from test_worlds import digest; print(digest())"
     path = os.pathsep.join(filter(None, [str(Path.cwd()), *sys.path]))
     env = {**os.environ, "PYTHONHASHSEED": "31415", "PYTHONPATH": path}
@@ -144,6 +144,11 @@ def duck(w):
     return con
 
 
+def to_12_digits(row):
+    "A row whose fractions are the same however they were summed up."
+    return tuple(float(f"{v:.12g}") if type(v).__name__ in ("Decimal", "float") else v for v in row)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_duckdb_agrees(level):
     asked = 0
@@ -156,8 +161,7 @@ def test_duckdb_agrees(level):
             except Exception as e:  # DuckDB does not know that a key decides the other columns
                 assert "must appear in the GROUP BY" in str(e), sql
                 continue
-            rows = [tuple(float(v) if type(v).__name__ == "Decimal" else v for v in row) for row in found]
-            gold = list(q.gold_answer)
+            rows, gold = list(map(to_12_digits, found)), list(map(to_12_digits, q.gold_answer))
             pairs = [([a], [b]) for a, b in zip(rows, gold)] if q.ranks else [(rows, gold)]
             agrees = len(rows) == len(gold) and all(same_rows(a, b) for a, b in pairs)
             assert agrees, (q.gold_sql, rows, gold)

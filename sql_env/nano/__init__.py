@@ -1,4 +1,4 @@
-"A small model that plays without torch, and its training: text, engine, check, backend, recipe."
+"A small model of transformers, and its training: text, model, recipe; needs the extra `train`."
 
 from sql_env import lazy_names
 
@@ -6,7 +6,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "text": "render_transcript",
-        "engine": "NanoPolicy find_nano",
+        "model": "NanoPolicy find_nano",
         "training": "NANO expert_transcripts new_nano",
     },
 )

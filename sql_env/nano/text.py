@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/nano/text.html.md"""
 
 # %% auto #0
 __all__ = ['MARKS', 'NAME_TOKENS', 'VALUE_TOKENS', 'ROLE_TOKENS', 'TOOL_TOKENS', 'NumberedNames', 'render_transcript',
-           'parse_written', 'byte_characters', 'NanoTokenizer']
+           'spelled_message']
 
 # %% ../../nbs/nano/01_text.ipynb #c9429af0
 import calendar
@@ -14,8 +14,6 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
@@ -361,7 +359,7 @@ def _numbered_call(call: Fields, names: NumberedNames) -> Fields:
     values = json.loads(arguments) if isinstance(arguments, str) else arguments
     if function["name"] != "answer":
         values = {parameter: names.numbered(str(value)) for parameter, value in values.items()}
-    return call | dict(function=function | dict(arguments=values))
+    return call | dict(function=function | dict(arguments=json.dumps(values, ensure_ascii=False)))
 
 # %% ../../nbs/nano/01_text.ipynb #f66b8768
 def _number_messages(
@@ -384,10 +382,10 @@ def _number_messages(
 # %% ../../nbs/nano/01_text.ipynb #c2f6e07a
 def _assistant_text(message: Fields) -> str:
     "What the assistant writes: content and calls, without the token that ends the turn."
-    text = message["content"] or ""
+    text = message.get("content") or ""
     for call in message.get("tool_calls") or ():
         function = call["function"]
-        for parameter, value in function["arguments"].items():
+        for parameter, value in json.loads(function["arguments"]).items():
             text += f"<{function['name']} {parameter}>{value}"
     return text
 
@@ -396,7 +394,7 @@ def render_transcript(
     messages: Sequence[Fields],
     names: NumberedNames | None = None,  # what the conversation shows is added
 ) -> list[_TextPiece]:
-    "A conversation in the words of `NANO_TEMPLATE`, with numbers for names; system messages are left out."
+    "A conversation in the words of the chat template, with numbers for names; system messages are left out."
     pieces = []
     following_messages = [*messages[1:], {}]
     for message, following in zip(_number_messages(messages, names), following_messages):
@@ -409,94 +407,13 @@ def render_transcript(
             pieces.append(_TextPiece(_assistant_text(message) + _END_TOKEN, not was_refused))
     return pieces
 
-# %% ../../nbs/nano/01_text.ipynb #2add667f
-_CALL = re.compile(
-    rf"<({'|'.join(tool for tool, _ in _CALLS)}) "
-    rf"({'|'.join(dict.fromkeys(parameter for _, parameter in _CALLS))})>(.*)",
-    re.S,
-)
-
-# %% ../../nbs/nano/01_text.ipynb #f7000428
-def parse_written(text: str, names: NumberedNames | None = None) -> Fields:
-    "The assistant's message in what the model wrote, without the token that ends it."
-    found = _CALL.search(text)
-    if not found:
-        return dict(role="assistant", content=text)
-    name, parameter, value = found.groups()
-    if names:
-        value = names.spelled(value, in_sql=name == "query")
-    call = dict(type="function", function=dict(name=name, arguments={parameter: value}))
-    return dict(role="assistant", content=text[: found.start()], tool_calls=[call])
-
-# %% ../../nbs/nano/01_text.ipynb #209bfa2a
-@lru_cache
-def byte_characters() -> list[str]:
-    "For each byte the character that stands for it in a byte-level vocabulary."
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in printable]
-    codes = {byte: byte for byte in printable}
-    codes.update({byte: 256 + i for i, byte in enumerate(others)})
-    return [chr(codes[byte]) for byte in range(256)]
-
-# %% ../../nbs/nano/01_text.ipynb #d9c427b7
-class NanoTokenizer:
-    "A byte-level tokenizer, as `tokenizer.json` describes it."
-
-    def __init__(self, path: str | Path):  # of tokenizer.json
-        about = json.loads(Path(path).read_text(encoding="utf-8"))
-        self.vocab: dict[str, int] = about["model"]["vocab"]
-        self._ranks = {tuple(pair): i for i, pair in enumerate(about["model"]["merges"])}
-        self._whole = {token["content"]: token["id"] for token in about["added_tokens"]}
-        longest_first = sorted(self._whole, key=len, reverse=True)
-        self._any_whole = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")")
-        self._words = re.compile(about["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"])
-        bytes_of = {character: byte for byte, character in enumerate(byte_characters())}
-        self._bytes = {i: token.encode() for token, i in self._whole.items()}
-        for token, i in self.vocab.items():
-            self._bytes.setdefault(i, bytes(bytes_of[character] for character in token))
-        self._known_words: dict[str, list[int]] = {}
-
-    def __len__(self) -> int:
-        return max(self._bytes) + 1
-
-    @property
-    def end(self) -> int:
-        "The token that ends a message."
-        return self._whole["<|end|>"]
-
-    def encode(self, text: str) -> list[int]:
-        "The tokens of a text."
-        tokens = []
-        for i, part in enumerate(self._any_whole.split(text)):
-            if i % 2:
-                tokens.append(self._whole[part])
-            else:
-                for word in self._words.findall(part):
-                    tokens += self._word_tokens(word)
-        return tokens
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        "The text of some tokens."
-        return b"".join(self._bytes[token] for token in tokens).decode(errors="replace")
-
-    def _word_tokens(self, word: str) -> list[int]:
-        "The pieces of a word."
-        if word not in self._known_words:
-            spelled = "".join(byte_characters()[byte] for byte in word.encode())
-            pieces = [spelled] if spelled in self.vocab else self._merge(list(spelled))
-            if len(self._known_words) > 50_000:
-                self._known_words.clear()
-            self._known_words[word] = [self.vocab[piece] for piece in pieces]
-        return self._known_words[word]
-
-    def _merge(self, pieces: list[str]) -> list[str]:
-        "Characters joined by the merges, the earliest first and from the left."
-        last = len(self._ranks)
-        while len(pieces) > 1:
-            ranks = [self._ranks.get(pair, last) for pair in zip(pieces, pieces[1:])]
-            best = min(ranks)
-            if best == last:
-                break
-            i = ranks.index(best)
-            pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
-        return pieces
+# %% ../../nbs/nano/01_text.ipynb #51edbd61
+def spelled_message(message: Fields, names: NumberedNames) -> Fields:
+    "What the model wrote, with names and values for tokens."
+    calls = []
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        in_sql = function["name"] == "query"
+        values = {k: names.spelled(v, in_sql) for k, v in function["arguments"].items()}
+        calls.append(call | dict(function=function | dict(arguments=values)))
+    return message | dict(tool_calls=calls) if calls else message

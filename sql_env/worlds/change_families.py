@@ -1,4 +1,4 @@
-"""Seventeen kinds of tasks, each with gold, wordings, and the mistakes that it is about.
+"""Twelve kinds of tasks, each with gold, wordings, and the mistakes that it is about.
 
 Docs: https://hjerpe.github.io/sql_env/worlds/change_families.html.md"""
 
@@ -212,68 +212,24 @@ def _cancel_where(s: _TaskSampler) -> _ChangeDraft:
 
 # %% ../../nbs/worlds/12_change_families.ipynb #de9db8fa
 @_change
-def _hand_over(s: _TaskSampler) -> _ChangeDraft:
-    "What one person has under way goes to another; one of them has a namesake."
-    nothing = s.chance(_NOTHING_SHARE)
-    old, new = _person(s, namesake=not nothing), _person(s)
-    if old.name == new.name:
-        raise DraftRejected("the same name")
-    move = _setter(s.events, s.owner, new.key)
-    gold = move(f"{s.owner} = {old.key}", s.is_live)
-    wrong = (move(f"{s.owner} = {old.key}"), move(f"{s.owner} = {old.key_by_name}", s.is_live))
-    slots = dict(old=old.phrase, new=new.phrase)
-    return _ChangeDraft(gold, (s.events,), slots, wrong[: 2 - nothing], is_nothing=nothing)
-
-# %% ../../nbs/worlds/12_change_families.ipynb #d62dd77e
-def _merge(
-    s: _TaskSampler,
-    which: str,  # members go: a test behind their key
-    first: Callable[[str], str],  # the key of who stays, for a column that refers to one who goes
-) -> tuple[tuple[str, ...], tuple[_Table, ...]]:
-    "What moves all references to other members, the archive's last, which nothing guards, and deletes; its tables."
-    start = f"{s.members.name}("
-    users = [
-        (t, c.name) for t in s.tables.values() for c in t.columns if c.references.startswith(start)
-    ]
-    users.append((s.closed, s.owner))
-    moved = [_update(t, {c: first(f"{t.name}.{c}")}, f"{c} {which}") for t, c in users]
-    delete = f"DELETE FROM {s.members.name} WHERE {s.members.key.name} {which}"
-    writes = {t.name: t for t in (*(t for t, _ in users), s.members)}
-    return (*moved, delete), tuple(writes.values())
-
-# %% ../../nbs/worlds/12_change_families.ipynb #5fe24ca0
-@_change
-def _merge_one(s: _TaskSampler) -> _ChangeDraft:
-    "A person was entered twice: what refers to the later row refers to the earlier one, and the later one goes."
-    members = s.members
-    names, emails = members.data[members.label.name], members.data[s.email]
-    twice = sorted({i for i, email in enumerate(emails) if emails.count(email) == 2})
-    if not twice:
-        raise DraftRejected("nobody was entered twice")
-    row = s.choice(twice)
-    person = _Person(members, names[row], emails[row])
-    first, last = (
-        _key_of(members, person.where, f"{f}({members.key.name})") for f in ("MIN", "MAX")
-    )
-    gold, writes = _merge(s, f"= {last}", lambda column: first)
-    *moved, delete = gold
-    by_name = delete.replace(person.where, f"{members.label.name} = {_sql_literal(person.name)}")
-    wrong = ((delete,), (*moved, by_name), tuple(moved), (*moved[:-1], delete))
-    return _ChangeDraft(gold, writes, dict(name=person.name, email=person.email), wrong)
-
-# %% ../../nbs/worlds/12_change_families.ipynb #d8d3dd35
-@_change
 def _merge_all(s: _TaskSampler) -> _ChangeDraft:
     "All who were entered twice, told by name and address, are merged into their earliest rows."
     members, email = s.members, f" AND a.{s.email} = b.{s.email}"
     key, label = members.key.name, members.label.name
     pairs = f"FROM {members.name} AS a JOIN {members.name} AS b ON a.{label} = b.{label}{email}"
-    later = f"SELECT b.{key} {pairs} AND a.{key} < b.{key}"
-    gold, writes = _merge(
-        s, f"IN ({later})", lambda column: f"(SELECT MIN(a.{key}) {pairs} WHERE b.{key} = {column})"
-    )
+    later = f"IN (SELECT b.{key} {pairs} AND a.{key} < b.{key})"
+    start = f"{members.name}("
+    users = [
+        (t, c.name) for t in s.tables.values() for c in t.columns if c.references.startswith(start)
+    ]
+    users.append((s.closed, s.owner))  # the archive, which no reference guards
+    firsts = (f"(SELECT MIN(a.{key}) {pairs} WHERE b.{key} = {t.name}.{c})" for t, c in users)
+    moved = [_update(t, {c: first}, f"{c} {later}") for (t, c), first in zip(users, firsts)]
+    gold = (*moved, f"DELETE FROM {members.name} WHERE {key} {later}")
+    writes = {t.name: t for t in (*(t for t, _ in users), members)}
     wrong = (gold[-1:], tuple(x.replace(email, "") for x in gold), (*gold[:-2], gold[-1]))
-    return _ChangeDraft(gold, writes, dict(column=s.terms["email"]), wrong, is_rule=True)
+    slots = dict(column=s.terms["email"])
+    return _ChangeDraft(gold, tuple(writes.values()), slots, wrong, is_rule=True)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #a2ff0367
 @_change
@@ -297,46 +253,19 @@ def _archive(s: _TaskSampler) -> _ChangeDraft:
     return _ChangeDraft(gold, (closed, notes, events), dict(year=year), wrong, is_rule=True)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #27516e6c
-def _raise(
-    s: _TaskSampler, table: _Table
-) -> tuple[_WorldColumn, Callable[..., tuple[str]], dict[str, Any]]:
-    "A whole number of a table that goes up by a percentage, what makes the UPDATE of it, and the words for it."
-    column, percent = _whole_number(s, table), s.one_of(10, 20, 25)
-    value = f"CAST(ROUND({column.name} * {1 + percent / 100:g}) AS INTEGER)"
-    slots = dict(column=column.text, percent=str(percent))
-    return column, _setter(table, column.name, value), slots
-
-# %% ../../nbs/worlds/12_change_families.ipynb #27bb7942
 @_change
 def _raise_by(s: _TaskSampler) -> _ChangeDraft:
     "Whole numbers that are too low go up by a percentage, rounded; who has left is not meant."
     table = s.table(s.one_of("member", "thing", "event", "group"))
-    column, raised, slots = _raise(s, table)
+    column, percent = _whole_number(s, table), s.one_of(10, 20, 25)
+    value = f"CAST(ROUND({column.name} * {1 + percent / 100:g}) AS INTEGER)"
+    raised = _setter(table, column.name, value)
     cond, phrase = _some(s, table, column)
-    slots |= dict(items=table.plural, cond=phrase)
+    slots = dict(column=column.text, percent=str(percent), items=table.plural, cond=phrase)
     if table is not s.members:
         return _ChangeDraft(raised(cond), (table,), slots, (raised("1 = 1"),), is_rule=True)
     gold, wrong = raised(cond, f"{s.left} IS NULL"), (raised("1 = 1"), raised(cond))
     return _ChangeDraft(gold, (table,), slots, wrong, is_rule=True, wording="raise_by_active")
-
-# %% ../../nbs/worlds/12_change_families.ipynb #2bae34f9
-@_change
-def _transfer(s: _TaskSampler) -> _ChangeDraft:
-    "Money goes from one group to another; what all have together stays."
-    groups, fund = s.groups, s.fund
-    (giver, one), (taker, two) = _named(s, "group", 2)
-    has = groups.data[fund][groups.data[groups.label.name].index(giver)]
-    if has < 20:
-        raise DraftRejected("too little money")
-    amount = s.randint(10, has)
-    gold = (
-        _update(groups, {fund: f"{fund} - {amount}"}, one),
-        _update(groups, {fund: f"{fund} + {amount}"}, two),
-    )
-    swapped = (gold[0].replace(" - ", " + "), gold[1].replace(" + ", " - "))
-    slots = dict(giver=giver, taker=taker, amount=str(amount))
-    wrong = (gold[:1], gold[1:], swapped)
-    return _ChangeDraft(gold, (groups,), slots, wrong, invariants=(s.all_funds,))
 
 # %% ../../nbs/worlds/12_change_families.ipynb #e2697cb4
 @_change
@@ -445,17 +374,6 @@ def _enter(s: _TaskSampler) -> _ChangeDraft:
     slots |= dict(column=number.text, amount=str(amount))
     return _ChangeDraft((gold,), (events,), slots, wrong)
 
-# %% ../../nbs/worlds/12_change_families.ipynb #1b6764fc
-@_change
-def _fill_band(s: _TaskSampler) -> _ChangeDraft:
-    "Events without a band get that of their thing, if they are under way."
-    events, things = s.events, s.things
-    band, own = (t.first_column("band").name for t in (events, things))
-    fill = _setter(events, band, s.of_event("thing", own))
-    missing = f"{band} IS NULL"
-    wrong = (fill(missing), fill(s.is_live))
-    return _ChangeDraft(fill(missing, s.is_live), (events,), {}, wrong, is_rule=True)
-
 # %% ../../nbs/worlds/12_change_families.ipynb #f407ac95
 @_change
 def _fill_contact(s: _TaskSampler) -> _ChangeDraft:
@@ -485,16 +403,6 @@ def _swap(s: _TaskSampler) -> _ChangeDraft:
     )
     slots = dict(first=first, second=second, column=column.text)
     return _ChangeDraft((gold,), (table,), slots, (one_by_one,))
-
-# %% ../../nbs/worlds/12_change_families.ipynb #0c2a689f
-@_change
-def _stop_for_left(s: _TaskSampler) -> _ChangeDraft:
-    "What is under way for people who have left is called off."
-    gone = f"SELECT {s.members.key.name} FROM {s.members.name} WHERE {s.left} IS NOT NULL"
-    gone = f"{s.owner} IN ({gone})"
-    stop = _setter(s.events, s.state, s.off)
-    wrong = (stop(gone), stop(s.is_live), stop(s.looks_live, gone))
-    return _ChangeDraft(stop(s.is_live, gone), (s.events,), {}, wrong, is_rule=True)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #c4dd92f7
 @_change

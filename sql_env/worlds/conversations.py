@@ -481,18 +481,7 @@ class ConversationWorld(_GeneratedWorld):
         return _in_words(self, asked, s.words | self._words), asked
 
     @property
-    def _turns(self) -> dict[str, _Asked]:
-        "What each turn was made from, by its id."
+    def turns(self) -> dict[str, _Asked]:
+        "What each turn was made from, by its id: among others the kind of its edit, and the `bare` query."
         pairs = zip(self.questions, self.drafts)
         return {t.question_id: a for q, asked in pairs for t, a in zip(q.conversation, asked)}
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        "The kind of edit of each turn, by its id."
-        return {key: turn.kind for key, turn in self._turns.items()}
-
-    @property
-    def bare(self) -> dict[str, str]:
-        "The query of a reader who has forgotten the turns before, by the id of a follow-up."
-        first = {q.question_id for q in self.questions}
-        return {key: turn.bare for key, turn in self._turns.items() if key not in first}

@@ -16,7 +16,6 @@ from sql_env.worlds.phrases import (
     DraftRejected,
     Sampler,
     _ask,
-    _join_tables,
     _plain_number,
     _QuestionDraft,
     _read_from,
@@ -190,16 +189,6 @@ def _value_range(s: Sampler) -> _QuestionDraft:
     "The difference between the highest and the lowest number."
     return _aggregate(s, "MAX({column}) - MIN({column})")
 
-# %% ../../nbs/worlds/06_families_figures.ipynb #ff273706
-@family
-def _most_common_value(s: Sampler) -> _QuestionDraft:
-    "The most common value of a category of members, over the events of a thing."
-    event, member, thing = s.table("event"), s.table("member"), s.table("thing")
-    column, row = s.column(member, "category"), s.row(thing)
-    value, source = member.qualified(column), _join_tables(event, member, thing)
-    query = _Select(value, source, row.condition(thing.name), group_by=value)
-    return _ask(query, event, member, thing, attr=column, name=row).ranked("COUNT(*)")
-
 # %% ../../nbs/worlds/06_families_figures.ipynb #3a60a9b7
 def _listed_columns(
     s: Sampler,
@@ -299,14 +288,6 @@ def _sorted_list(s: Sampler) -> _QuestionDraft:
     draft = selection.ask(query, columns=texts, attr=_column_text(by), order=order)
     return draft._replace(tie_check=tie_check)
 
-# %% ../../nbs/worlds/06_families_figures.ipynb #f6f94813
-@family
-def _plain_list(s: Sampler) -> _QuestionDraft:
-    "One to three columns of all rows of a short table."
-    table = s.table("group")
-    columns = _listed_columns(s, table, s.one_of(1, 2, 2, 3))
-    return _ask(_Select(_names(columns), table.name), table, columns=_texts_of_rows(columns))
-
 # %% ../../nbs/worlds/06_families_figures.ipynb #18b28190
 def _far_text(table: _Table, column: _WorldColumn) -> str:
     "What a column of a joined table is called."
@@ -336,21 +317,6 @@ def _names_by_relation(s: Sampler) -> _QuestionDraft:
     in_result = f"{table.label.name} IN ({query})"
     tie_check = _Select(table.label.name, table.name, in_result)
     return selection.ask(query)._replace(tie_check=tie_check)
-
-# %% ../../nbs/worlds/06_families_figures.ipynb #fc042a1d
-@family
-def _top_of_joined(s: Sampler) -> _QuestionDraft:
-    "Columns of the row with the highest or lowest value, among rows that are told by what they refer to."
-    first, last = s.pair("ranked")
-    near, far, top = s.table(first), s.table(last), s.chance(0.6)
-    by = s.column(near, "number", "date", complete=not top)
-    selection = _sample_joined(s, first, last, 0, s.one_of(0, 1, 1), exclude=[by])
-    own = _listed_columns(s, near, 1) if near.columns_of("label") else []
-    other = _listed_columns(s, far, 1) if not own or s.chance(0.4) else []
-    names = [selection.name(c) for c in own] + [selection.source.name(far, c) for c in other]
-    texts = _enumerate_columns(own, [_far_text(far, c) for c in other])
-    draft = selection.ask(", ".join(names), columns=texts, attr=by, hi=_extreme(by, top))
-    return draft.ranked(selection.name(by), top)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #6ed59748
 def _sample_figure(s: Sampler, selection: _Selection, *kinds: str) -> _Worded:
@@ -583,22 +549,6 @@ def _count_repeated_pairs(s: Sampler) -> _QuestionDraft:
     pairs = selection.select(pair, pair, "COUNT(*) > 1")
     return selection.ask(_Select("COUNT(*)", f"({pairs})"), one=one, two=two)
 
-# %% ../../nbs/worlds/06_families_figures.ipynb #5a285e12
-@family
-def _figure_of_all(s: Sampler) -> _QuestionDraft:
-    "A figure of all rows of a table."
-    selection = _sample_selection(s, s.entity(events=True), 0)
-    figure = _sample_figure(s, selection, "sum", "average", "rounded", "max", "min")
-    return selection.ask(figure.sql, what=figure)
-
-# %% ../../nbs/worlds/06_families_figures.ipynb #17848907
-@family
-def _rounded_average(s: Sampler) -> _QuestionDraft:
-    "An average, rounded, of the rows that meet one or two conditions."
-    selection = _sample_selection(s, s.entity(events=True), s.one_of(1, 1, 2))
-    figure = _sample_figure(s, selection, "rounded")
-    return selection.ask(figure.sql, what=figure)
-
 # %% ../../nbs/worlds/06_families_figures.ipynb #e5e46064
 @family
 def _several_figures(s: Sampler) -> _QuestionDraft:
@@ -630,38 +580,6 @@ def _count_different(s: Sampler) -> _QuestionDraft:
     return selection.ask(
         f"COUNT(DISTINCT {column.name})", what=what, link="with" if event else "among the"
     )
-
-# %% ../../nbs/worlds/06_families_figures.ipynb #cb872d89
-def _convertible(s: Sampler, table: _Table, add: bool) -> tuple[_WorldColumn, str, str]:
-    "A column with a unit, what to divide it by, and the unit that this gives."
-    units = _lists()["conversions"]
-    columns = [c for c in table.columns_of("number") if c.about.get("unit") in units]
-    columns = [c for c in columns if not c.made_up and (c.about.get("add") or not add)]
-    if not columns:
-        raise DraftRejected("no unit to convert")
-    column = s.choice(columns)
-    return column, *s.choice(units[column.about["unit"]])
-
-# %% ../../nbs/worlds/06_families_figures.ipynb #d6dd271d
-@family
-def _converted_value(s: Sampler) -> _QuestionDraft:
-    "A value of a named row in another unit."
-    table = s.entity()
-    column, divisor, unit = _convertible(s, table, False)
-    row = s.row(table, column)
-    query = _Select(f"{column.name} / {divisor}", table.name, row.condition())
-    base = _lists()["units"][column.about["unit"]].strip()
-    return _ask(query, table, attr=column, unit=unit, base=base, name=row)
-
-# %% ../../nbs/worlds/06_families_figures.ipynb #25701fe6
-@family
-def _converted_total(s: Sampler) -> _QuestionDraft:
-    "A total in another unit."
-    table = s.entity(events=True)
-    column, divisor, unit = _convertible(s, table, True)
-    selection = _sample_selection(s, table, s.one_of(0, 1, 1), [column])
-    base = _lists()["units"][column.about["unit"]].strip()
-    return selection.ask(f"SUM({column.name}) / {divisor}", attr=column, unit=unit, base=base)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #13664cc6
 @family
@@ -735,27 +653,13 @@ def _total_of_products(s: Sampler) -> _QuestionDraft:
     return selection.ask(total, attr=one, other=two, rounded=said)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #7fc69cca
-def _share(s: Sampler, selection: _Selection) -> _QuestionDraft:
-    "The percentage, to one decimal, of the rows of a selection that meet one more condition."
-    part = _sample_clause(s, selection.table, selection.source, selection.columns)
-    case = f"SUM(CASE WHEN {part.sql} THEN 1 ELSE 0 END)"
-    selection = selection._replace(tables=(*selection.tables, *part.tables))
-    return selection.ask(f"ROUND(100.0 * {case} / COUNT(*), 1)", other=part)
-
-# %% ../../nbs/worlds/06_families_figures.ipynb #52b0bfbb
 @family
 def _rounded_share(s: Sampler) -> _QuestionDraft:
-    "The percentage, to one decimal, of the rows of a table that meet a condition."
+    "The percentage, to one decimal, of the rows of a selection that meet one more condition."
     selection = _sample_selection(s, s.entity(events=True), s.one_of(0, 1, 1, 2))
-    return _share(s, selection)
-
-# %% ../../nbs/worlds/06_families_figures.ipynb #51180c54
-@family
-def _rounded_share_of_joined(s: Sampler) -> _QuestionDraft:
-    "The percentage, to one decimal, of rows that are told by what they refer to."
-    first, last = s.pair("referring")
-    selection = _sample_joined(s, first, last, s.one_of(0, 0, 1), 1)
-    return _share(s, selection)
+    part = _sample_clause(s, selection.table, selection.source, selection.columns)
+    case = f"SUM(CASE WHEN {part.sql} THEN 1 ELSE 0 END)"
+    return selection.ask(f"ROUND(100.0 * {case} / COUNT(*), 1)", other=part)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #77829802
 @family
@@ -772,21 +676,15 @@ def _per_head(s: Sampler) -> _QuestionDraft:
     return selection.ask(query, what=what)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #ef388f33
-def _earlier_date(s: Sampler, table: _Table) -> _WorldColumn:
-    "A date of a table that others can come after; nobody counts the days since a birth."
-    column = s.column(table, "date")
-    if "birth" in column.text or "born" in column.text:
-        raise DraftRejected("a birth")
-    return column
-
-# %% ../../nbs/worlds/06_families_figures.ipynb #2c9ec284
 @family
 def _days_between(s: Sampler) -> _QuestionDraft:
     "How many days lie between two dates on average, or at most."
     event = s.table("event")
     role = s.one_of("member", "thing")
     other = s.table(role)
-    column = _earlier_date(s, other)
+    column = s.column(other, "date")
+    if "birth" in column.text or "born" in column.text:
+        raise DraftRejected("nobody counts the days since a birth")
     selection = _sample_joined(s, "event", role, s.one_of(0, 1, 1), 0)
     later, earlier = selection.name(event.date), selection.source.name(other, column)
     days = f"julianday({later}) - julianday({earlier})"
@@ -796,22 +694,4 @@ def _days_between(s: Sampler) -> _QuestionDraft:
     query = _Select(figure, selection.source.sql, selection.under(where))
     return selection.ask(
         query, far=other.singular, attr=column, how=_selection_phrase(f"days_{kind}")
-    )
-
-# %% ../../nbs/worlds/06_families_figures.ipynb #8a55a9cb
-@family
-def _dates_compared(s: Sampler) -> _QuestionDraft:
-    "How many rows have a date before, or after, that of what they refer to."
-    event = s.table("event")
-    role = s.one_of("member", "thing")
-    other, operator = s.table(role), s.one_of("<", ">")
-    column = _earlier_date(s, other)
-    selection = _sample_joined(s, "event", role, s.one_of(0, 1), 0)
-    where = f"{selection.name(event.date)} {operator} {selection.source.name(other, column)}"
-    query = _Select("COUNT(*)", selection.source.sql, selection.under(where))
-    return selection.ask(
-        query,
-        far=other.singular,
-        attr=column,
-        when={"<": "before", ">": "after"}[operator],
     )

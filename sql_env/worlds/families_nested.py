@@ -15,7 +15,6 @@ from sql_env.worlds.families_figures import (
     _extreme,
     _listed_columns,
     _names,
-    _sample_figure,
     _texts_of_rows,
 )
 from sql_env.worlds.phrases import (
@@ -27,9 +26,7 @@ from sql_env.worlds.phrases import (
     _QuestionDraft,
     _read_from,
     _reference_column,
-    _sample_clause,
     _sample_condition,
-    _sample_joined,
     _sample_selection,
     _Select,
     _Selection,
@@ -38,7 +35,7 @@ from sql_env.worlds.phrases import (
     _with_unit,
     family,
 )
-from .tables import _Table, _WorldColumn
+from .tables import _Table
 from .words import _Phrase
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #671d2747
@@ -52,63 +49,6 @@ def _count_above_average(s: Sampler) -> _QuestionDraft:
     where = f"{condition.sql} AND {column.name} > ({average})"
     query = _Select("COUNT(*)", table.name, where)
     return _ask(query, table, attr=column, cond=condition)
-
-# %% ../../nbs/worlds/07_families_nested.ipynb #c1c98054
-def _members_of_two_years(s: Sampler, operator: str) -> _QuestionDraft:
-    "Members, or their number, by a set operation on their events in two years."
-    event, member = s.table("event"), s.table("member")
-    condition = _sample_condition(s, event, "category", "coded", "flag")
-    member_id = _reference_column(event, "member").name
-    years = s.sample(sorted({day[:4] for day in event.data[event.date.name]}), 2)
-    in_year = []
-    for year in years:
-        where = f"{condition.sql} AND substr({event.date.name}, 1, 4) = '{year}'"
-        in_year.append(str(_Select(member_id, event.name, where)))
-    where = f"{member.key.name} IN ({f' {operator} '.join(in_year)})"
-    query = _Select("COUNT(*)" if operator == "UNION" else member.label.name, member.name, where)
-    year, other = years if operator == "EXCEPT" else sorted(years)
-    return _ask(query, event, member, cond=condition, year=year, other=other)
-
-# %% ../../nbs/worlds/07_families_nested.ipynb #03708975
-@family
-def _in_both_years(s: Sampler) -> _QuestionDraft:
-    "INTERSECT of the members of two years."
-    return _members_of_two_years(s, "INTERSECT")
-
-# %% ../../nbs/worlds/07_families_nested.ipynb #91b508ae
-@family
-def _in_one_year_only(s: Sampler) -> _QuestionDraft:
-    "EXCEPT of the members of two years."
-    return _members_of_two_years(s, "EXCEPT")
-
-# %% ../../nbs/worlds/07_families_nested.ipynb #a5bc20b4
-@family
-def _in_either_year(s: Sampler) -> _QuestionDraft:
-    "The number of members in the UNION of two years."
-    return _members_of_two_years(s, "UNION")
-
-# %% ../../nbs/worlds/07_families_nested.ipynb #b41eca7c
-@family
-def _percentage(s: Sampler) -> _QuestionDraft:
-    "The percentage of rows that meet a second condition, among those that meet a first one."
-    table = s.entity(events=True)
-    whole = _sample_condition(s, table, "category", "coded", "date")
-    part = _sample_condition(s, table, "category", "flag", "number", exclude=[whole.column])
-    percentage = f"100.0 * SUM(CASE WHEN {part.sql} THEN 1 ELSE 0 END) / COUNT(*)"
-    query = _Select(percentage, table.name, whole.sql)
-    return _ask(query, table, cond=whole, other=part)
-
-# %% ../../nbs/worlds/07_families_nested.ipynb #f7786a0b
-@family
-def _count_above_row(s: Sampler) -> _QuestionDraft:
-    "How many rows meet a condition and have a higher number than a named row."
-    table = s.entity()
-    column = s.column(table, "number")
-    condition = _sample_condition(s, table, "category", "flag", "date")
-    row = s.row(table, column)
-    mark = _Select(column.name, table.name, row.condition())
-    query = _Select("COUNT(*)", table.name, f"{condition.sql} AND {column.name} > ({mark})")
-    return _ask(query, table, attr=column, cond=condition, name=row)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #6d55e29e
 @family
@@ -139,26 +79,6 @@ def _groups_above_average(s: Sampler) -> _QuestionDraft:
     )
     return _ask(query, group, member, attr=column)
 
-# %% ../../nbs/worlds/07_families_nested.ipynb #237ab85f
-@family
-def _nth_highest(s: Sampler) -> _QuestionDraft:
-    "The name of the second to fifth row by a number, among those that meet a condition."
-    table, place = s.entity(), s.randint(2, 5)
-    column = s.column(table, "number")
-    condition = _sample_condition(s, table, "category", "flag", "date")
-    name, descending = column.name, f"{column.name} DESC"
-    highest = _Select(
-        f"DISTINCT {name}", table.name, condition.sql, order_by=descending, limit=place
-    )
-    lowest_of_these = _Select(f"MIN({name})", f"({highest})")
-    where = f"{condition.sql} AND {name} = ({lowest_of_these})"
-    query = _Select(table.label.name, table.name, where)
-    is_known = f"{condition.sql} AND {name} IS NOT NULL"
-    tie_check = _Select(name, table.name, is_known, order_by=descending, limit=place + 1)
-    nth = ("second", "third", "fourth", "fifth")[place - 2]
-    draft = _ask(query, table, attr=column, cond=condition, nth=nth)
-    return draft._replace(tie_check=tie_check)
-
 # %% ../../nbs/worlds/07_families_nested.ipynb #cbeef421
 @family
 def _top_per_group(s: Sampler) -> _QuestionDraft:
@@ -178,16 +98,6 @@ def _top_per_group(s: Sampler) -> _QuestionDraft:
     tie_check = _Select(group_id, f"({with_ties}) AS ranked", "place = 1")
     return _ask(query, group, member, attr=column)._replace(tie_check=tie_check)
 
-# %% ../../nbs/worlds/07_families_nested.ipynb #d9064667
-@family
-def _peak_month(s: Sampler) -> _QuestionDraft:
-    "The month with the most events that meet a condition."
-    event = s.table("event")
-    condition = _sample_condition(s, event, "category", "coded", "flag", "number")
-    month = f"substr({event.date.name}, 1, 7)"
-    query = _Select(month, event.name, condition.sql, group_by=month)
-    return _ask(query, event, cond=condition).ranked("COUNT(*)")
-
 # %% ../../nbs/worlds/07_families_nested.ipynb #2d486cb1
 @family
 def _count_pairs(s: Sampler) -> _QuestionDraft:
@@ -200,24 +110,6 @@ def _count_pairs(s: Sampler) -> _QuestionDraft:
     return _ask(_Select("COUNT(*)", source), member, attr=column)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #170317e8
-def _join_self_reference(member: _Table, reference: _WorldColumn) -> str:
-    "Members `a` and the members `b` that they refer to."
-    on_key = f"a.{reference.name} = b.{member.key.name}"
-    return f"{member.name} AS a JOIN {member.name} AS b ON {on_key}"
-
-# %% ../../nbs/worlds/07_families_nested.ipynb #a0221ccf
-@family
-def _self_ref_attribute(s: Sampler) -> _QuestionDraft:
-    "A value of the member that a member refers to."
-    member = s.table("member")
-    column = s.column(member, "number", "category", "date")
-    reference = _reference_column(member, "self")
-    row = s.row(member, reference)
-    source = _join_self_reference(member, reference)
-    query = _Select(f"b.{column.name}", source, row.condition("a"))
-    return _ask(query, member, attr=column, self_ref=reference, name=row)
-
-# %% ../../nbs/worlds/07_families_nested.ipynb #d4de3ebe
 @family
 def _above_self_ref(s: Sampler) -> _QuestionDraft:
     "How many members have a higher number than the member they refer to."
@@ -225,37 +117,11 @@ def _above_self_ref(s: Sampler) -> _QuestionDraft:
     column, reference = s.column(member, "number"), _reference_column(member, "self")
     kinds = ("flag", "date", "number")
     condition = _sample_condition(s, member, *kinds, alias="a", exclude=[column])
-    source = _join_self_reference(member, reference)
+    on_key = f"a.{reference.name} = b.{member.key.name}"
+    source = f"{member.name} AS a JOIN {member.name} AS b ON {on_key}"
     where = f"a.{column.name} > b.{column.name} AND {condition.sql}"
     slots = dict(attr=column, self_ref=reference, cond=condition)
     return _ask(_Select("COUNT(*)", source, where), member, **slots)
-
-# %% ../../nbs/worlds/07_families_nested.ipynb #cf14b705
-@family
-def _with_both_tags(s: Sampler) -> _QuestionDraft:
-    "Things with two tags."
-    thing, tag, link = s.table("thing"), s.table("tag"), s.table("link")
-    names = s.sample(tag.data[tag.label.name], 2)
-    thing_id = link.qualified(_reference_column(link, "thing"))
-    tagged = []
-    for name in names:
-        where = f"{tag.qualified(tag.label)} = {_sql_literal(name)}"
-        tagged.append(str(_Select(thing_id, _join_tables(link, tag), where)))
-    where = f"{thing.key.name} IN ({' INTERSECT '.join(tagged)})"
-    query = _Select(thing.label.name, thing.name, where)
-    return _ask(query, thing, tag, link, one=names[0], two=names[1])
-
-# %% ../../nbs/worlds/07_families_nested.ipynb #87c4dfcd
-@family
-def _members_by_tag(s: Sampler) -> _QuestionDraft:
-    "How many different members had events with things of a tag."
-    tables = [s.table(role) for role in ("event", "thing", "link", "tag")]
-    event, tag = tables[0], tables[-1]
-    name = s.choice(tag.data[tag.label.name])
-    member_id = event.qualified(_reference_column(event, "member"))
-    where = f"{tag.qualified(tag.label)} = {_sql_literal(name)}"
-    query = _Select(f"COUNT(DISTINCT {member_id})", _join_tables(*tables), where)
-    return _ask(query, *tables, name=name)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #664c758e
 @family
@@ -296,32 +162,6 @@ def _change_between_years(s: Sampler) -> _QuestionDraft:
 
     query = _Select(f"{total(second)} - {total(first)}", event.name)
     return _ask(query, event, attr=column, year=first, other=second)
-
-# %% ../../nbs/worlds/07_families_nested.ipynb #d03c01df
-@family
-def _nth_event(s: Sampler) -> _QuestionDraft:
-    "The day of the second to fourth event of a member."
-    event, member, place = s.table("event"), s.table("member"), s.randint(2, 4)
-    row, day = s.row(member), event.qualified(event.date)
-    tie_check = _Select(day, _join_tables(event, member), row.condition(member.name))
-    numbered = f"{day} AS day, ROW_NUMBER() OVER (ORDER BY {day}) AS place"
-    days = tie_check._replace(columns=numbered)
-    query = _Select("day", f"({days}) AS days", f"place = {place}")
-    nth = ("second", "third", "fourth")[place - 2]
-    return _ask(query, event, member, name=row, nth=nth)._replace(tie_check=tie_check)
-
-# %% ../../nbs/worlds/07_families_nested.ipynb #334a258d
-@family
-def _never_in_group(s: Sampler) -> _QuestionDraft:
-    "Things that meet a condition and occur in no event of the members of a group."
-    event, member, group, thing = map(s.table, ("event", "member", "group", "thing"))
-    condition, row = _sample_condition(s, thing), s.row(group)
-    source = _join_tables(event, member, group)
-    thing_id = event.qualified(_reference_column(event, "thing"))
-    their_things = _Select(thing_id, source, row.condition(group.name))
-    where = f"{condition.sql} AND {thing.key.name} NOT IN ({their_things})"
-    query = _Select(thing.label.name, thing.name, where)
-    return _ask(query, event, member, group, thing, cond=condition, name=row)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #bf08300e
 class _Related(NamedTuple):
@@ -387,47 +227,11 @@ def _without_related(s: Sampler) -> _QuestionDraft:
     "Rows that nothing refers to under some conditions."
     return _told_by_related(s, True)
 
-# %% ../../nbs/worlds/07_families_nested.ipynb #144fc11c
-@family
-def _except_related(s: Sampler) -> _QuestionDraft:
-    "The names of the rows that nothing refers to, by EXCEPT."
-    related = _sample_related(s, True)
-    parent, child = related.parent, related.child
-    if parent.role == "member":
-        raise DraftRejected("two members may share a name")
-    source = _read_from(s, child, parent)
-    clause = _sample_clause(s, child, source) if s.chance(0.5) else None
-    names = _Select(source.name(parent, parent.label), source.sql, clause.sql if clause else "")
-    query = f"{_Select(parent.label.name, parent.name)} EXCEPT {names}"
-    cond, tables = clause or _Phrase(("",)), clause.tables if clause else ()
-    phrase = _selection_phrase("without", items=child.plural, item=child.singular, cond=cond)
-    want = _selection_phrase("which_names", items=parent.plural)
-    return _ask(query, parent, child, *tables, cond=phrase, want=want)
-
 # %% ../../nbs/worlds/07_families_nested.ipynb #1dd32ac2
 @family
 def _with_related(s: Sampler) -> _QuestionDraft:
     "Rows that something refers to under some conditions."
     return _told_by_related(s, False)
-
-# %% ../../nbs/worlds/07_families_nested.ipynb #7c15038e
-@family
-def _figure_without_related(s: Sampler) -> _QuestionDraft:
-    "A figure of the rows that are referred to, or are not, under conditions on what refers and beyond."
-    negated = s.chance(0.6)
-    parent, far_role = s.table("member"), "thing"
-    if s.chance(0.4):
-        parent, far_role = s.table("thing"), "member"
-    inner = _sample_joined(s, "event", far_role, s.one_of(0, 0, 1), s.one_of(0, 1, 1))
-    event = inner.table
-    reference = inner.name(_reference_column(event, parent.role))
-    names = _Select(reference, inner.source.sql, inner.where)
-    own = _sample_selection(s, parent, 0)
-    figure = _sample_figure(s, own)
-    query = _Select(figure.sql, parent.name, f"{parent.key.name} {'NOT ' * negated}IN ({names})")
-    kind = "without" if negated else "with_some"
-    phrase = _selection_phrase(kind, items=event.plural, item=event.singular, cond=inner)
-    return _ask(query, parent, *inner.tables, cond=phrase, what=figure)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #b70d53bf
 @family

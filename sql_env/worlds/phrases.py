@@ -132,10 +132,6 @@ class _NamedRow(NamedTuple):
         "SQL that selects the row; `alias` goes before the column."
         return f"{_qualify(self.table.label.name, alias)} = {_sql_literal(self.name)}"
 
-    def value_sql(self, column: _WorldColumn) -> str:
-        "A query for the value of a column."
-        return f"SELECT {column.name} FROM {self.table.name} WHERE {self.condition()}"
-
     @property
     def phrase(self) -> _Phrase:
         "The row in words."

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
-from inspect import Parameter, Signature
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -237,30 +236,9 @@ def _save_image(image: bytes, path: Path) -> Path:
     return path
 
 # %% ../../nbs/worlds/08_world.ipynb #4c44bc17
-class _WorldSource:
-    "A kind of worlds as a source; `load` reads what it takes off the signature."
-
-    def __init__(self, kind: "type[_GeneratedWorld]"):
-        self.kind = kind
-
-    @property
-    def _defaults(self) -> dict[str, Any]:
-        own = {f.name: f.default for f in fields(self.kind)}
-        step = next(name for name in own if name not in ("seed", "wording"))
-        usual = {"split": "train", step: own[step], "n": 100, "seed": 0}
-        return usual | {name: own[name] for name in self.kind.options} | dict(progress=False)
-
-    @property
-    def __signature__(self) -> Signature:
-        kind = Parameter.KEYWORD_ONLY
-        return Signature([Parameter(k, kind, default=v) for k, v in self._defaults.items()])
-
-    def __call__(self, **options: Any) -> Drafts:
-        split, level, n, seed, *_ = (self._defaults | options).values()
-        own = {name: options[name] for name in self.kind.options if name in options}
-        progress = options.get("progress", False)
-        made = world_set(split, level, n, seed, progress=progress, kind=self.kind, **own)
-        return Drafts([*made, *made.quarantined], made.databases, made.name)
+def _as_drafts(made: QuestionSet) -> Drafts:
+    "A set of worlds as a source of `load` gives it."
+    return Drafts([*made, *made.quarantined], made.databases, made.name)
 
 # %% ../../nbs/worlds/08_world.ipynb #d3c4a2a4
 _Tries = Iterator[Callable[[], tuple[Question, Any]]]  # each makes a question and its draft
@@ -280,18 +258,13 @@ class _GeneratedWorld(ABC):
     exams: ClassVar[
         Collection[str]
     ] = ()  # splits with held-out words that it has besides the usual ones
-    options: ClassVar[Sequence[str]] = ()  # that `load` takes besides split, level, n and seed
     marks: ClassVar[dict[str, str]] = {}  # how options that are not the usual ones show in the name
-    source: ClassVar["_WorldSource"]  # of `load`
 
     seed: int  # its range says the split
     wording: str = field(default="", kw_only=True)  # one of the exams
     if TYPE_CHECKING:  # fields of each kind, with its own order and defaults
         level: int
         n: int
-
-    def __init_subclass__(cls) -> None:
-        cls.source = _WorldSource(cls)
 
     def __post_init__(self):
         if self.level not in self.levels:
@@ -357,6 +330,18 @@ class _GeneratedWorld(ABC):
         "The database, opened from memory."
         return Database(self.image)
 
+    @classmethod
+    def source(
+        cls,
+        split: str = "train",
+        level: int = 1,
+        n: int = 100,  # questions
+        seed: int = 0,  # of the stream
+        progress: bool = False,
+    ) -> Drafts:
+        "Worlds of this kind as a source of `load`."
+        return _as_drafts(world_set(split, level, n, seed, progress=progress, kind=cls))
+
     def save(self, folder: str | Path) -> Path:
         "Write its SQLite file into a folder."
         return _save_image(self.image, Path(folder) / f"{self.name}.sqlite")
@@ -397,7 +382,7 @@ class World(_GeneratedWorld):
     "A database and questions of the families of its level; a draft is the family and its `_QuestionDraft`."
 
     called, prefix = "worlds", "world"
-    levels, exams, options = range(1, 6), tuple(EXAMS), ("size", "unanswerable")
+    levels, exams = range(1, 6), tuple(EXAMS)
     marks = dict(unanswerable="_lacks{:g}")
     level: int = 1  # 1 to 5
     n: int = 6  # questions, at most
@@ -412,6 +397,21 @@ class World(_GeneratedWorld):
         builder = _build_tables(_split_of(self.seed), self.level, "world", self._key, **own)
         self._words = builder.words_of_field
         return builder.tables
+
+    @classmethod
+    def source(
+        cls,
+        split: str = "train",
+        level: int = 1,
+        n: int = 100,
+        seed: int = 0,
+        progress: bool = False,
+        size: int | None = None,
+        unanswerable: float = 0.0,
+    ) -> Drafts:
+        "As every kind, with two more options."
+        own: dict[str, Any] = dict(kind=cls, size=size, unanswerable=unanswerable)
+        return _as_drafts(world_set(split, level, n, seed, progress=progress, **own))
 
     @property
     def _key(self) -> str:
