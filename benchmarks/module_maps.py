@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = """sql database questions grading sources play policies evaluation view server integrations training
+PACKAGES = """sql database questions grading sources play policies evaluation view judging server integrations training
 cli worlds nano""".split()
 STYLE = """text { font: 600 13px system-ui, sans-serif; fill: #1f2933 }
 .job { font-weight: 400; font-size: 10.5px; fill: #52606d }
