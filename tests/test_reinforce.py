@@ -112,6 +112,7 @@ def game(tiny_model):
 
 def test_tries_are_episodes_and_are_paid_by_their_verdict(game):
     "What was written stands in the segments; a greedy try of the question known by heart is right."
+
     def played(asked, **options):
         return play_tries(game.player.backend, game.player.writer(0), game.env, asked, SETTINGS, **options)
 
@@ -153,6 +154,7 @@ def make_trainer(game, folder, steps, kept=None, **options):
 
 def pay_for_short_ones(monkeypatch):
     "What a try is paid, whatever it answers: more for fewer tokens."
+
     def paid(*args, **options):
         tries = play_tries(*args, **options)
         for one in tries:

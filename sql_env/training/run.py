@@ -228,19 +228,17 @@ def _sft_trainer(
     )
 
 # %% ../../nbs/training/05_run.ipynb #2fe2c70a
-_TRL_HOOKS = ("_generate_and_score_completions", "_generate_single_turn")
+_TRL_HOOK = "_generate_and_score_completions"
 _SMALLEST_ADVANTAGE = 1e-3  # smaller ones are rounding errors
 
 # %% ../../nbs/training/05_run.ipynb #d4b361e8
-def _grpo_trainer_class(
-    write_turns: Callable[[Any, list[list[int]]], list[list[int]]] | None = None,
-):
+def _grpo_trainer_class() -> Any:
     "`EpisodeGRPO`; raises `ImportError` for a TRL in which it does not work."
     import trl
 
-    if missing := [name for name in _TRL_HOOKS if not hasattr(trl.GRPOTrainer, name)]:
+    if not hasattr(trl.GRPOTrainer, _TRL_HOOK):
         raise ImportError(
-            f"trl {trl.__version__} has no GRPOTrainer.{missing[0]}, which sql_env extends; "
+            f"trl {trl.__version__} has no GRPOTrainer.{_TRL_HOOK}, which sql_env extends; "
             'install the version it was tested with: pip install "sql_env[train]"'
         )
 
@@ -260,11 +258,6 @@ def _grpo_trainer_class(
             self._metrics["train"]["frac_reward_zero_std"][-1] = share
             return out
 
-        def _generate_single_turn(self, prompt_ids, *args, **kwargs):
-            if write_turns is None:
-                return super()._generate_single_turn(prompt_ids, *args, **kwargs)
-            return write_turns(self, prompt_ids), None  # probabilities come with the gradient
-
         def evaluate(self, *args, **kwargs):
             metrics = super().evaluate(*args, **kwargs)
             logged = self.state.log_history[-1]
@@ -281,10 +274,9 @@ def grpo_trainer(
     folder: Path,  # of the checkpoints
     seed: int = 0,
     callbacks: Sequence[Any] = (),
-    write_turns: Callable[[Any, list[list[int]]], list[list[int]]] | None = None,
     environment: type[SQLEnvTRL] = SQLEnvTRL,
 ):
-    "TRL's trainer for play; `write_turns` takes it and the tokens of prompts, and writes what follows them."
+    "TRL's trainer for play."
     from datasets import Dataset
     from trl import GRPOConfig
 
@@ -296,7 +288,7 @@ def grpo_trainer(
     batch_size = args.generation_batch_size // args.num_generations
     rows = prompt_rows(learned, recipe.system)
     rows *= math.ceil(batch_size / len(rows))  # until a batch is full
-    return _grpo_trainer_class(write_turns)(
+    return _grpo_trainer_class()(
         model=model,
         args=args,
         train_dataset=Dataset.from_list(rows),
