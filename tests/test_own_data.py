@@ -21,6 +21,7 @@ from sql_env.questions.question_set import save_question_set
 from sql_env.sources import files, loading
 from sql_env.sources.loading import load, load_batches
 from sql_env.sources.tables import import_files
+from sql_env.view import explorer
 
 ROWS = {"ship": [(1, "Sea Fox", 12), (2, "Orca", 7), (3, "Bora", 12)]}
 ASKED = [
@@ -127,6 +128,8 @@ def test_all_reasons_are_told_where_nothing_can_be_played(harbour):
         EpisodeEnv(load("folder", harbour))
     assert "2 x error, no such column: nam" in str(caught.value)
     assert "1 x empty, gold has no rows" in str(caught.value)
+    with pytest.raises(ValueError, match="there are no questions to play: 2 x error"):
+        explorer.EpisodeExplorer(load("folder", harbour))
 
 
 APPLE = b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X        \x00\x02\x0e\xb0"
