@@ -18,6 +18,7 @@ from openpyxl import Workbook
 
 from sql_env.cli.app import app
 from sql_env.database.database import build_database
+from sql_env.server.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or ROOT.parent / "shared" / "spider")
@@ -63,6 +64,23 @@ def own_arguments(words):
         if is_first and Path(word).name == "sql_env":
             return words[i + 1 :]
     return None
+
+
+def test_commands_and_options_in_messages_and_help_exist():
+    group, found = typer.main.get_command(app), 0
+    for path in sorted((ROOT / "sql_env").rglob("*.py")):
+        for name, rest in re.findall(r"\bsql_env ([a-z]+)( [^`'\"\n]*)?[`'\"\n]", path.read_text()):
+            if name not in group.commands:  # words of a sentence
+                continue
+            known = {flag for option in group.commands[name].params for flag in (*option.opts, *option.secondary_opts)}
+            own = getattr(group.commands[name], "commands", {})
+            known |= {flag for command in own.values() for option in command.params for flag in option.opts}
+            if name in ("serve", "mcp"):  # which have options of their own
+                known |= {f"--{field.replace('_', '-')}" for field in Settings.model_fields}
+            given = re.findall(r"(?<!\w)--[a-z][a-z-]*", rest)
+            assert known.issuperset(given), (path.name, name, rest)
+            found += 1
+    assert found > 40
 
 
 @pytest.mark.parametrize("block", BLOCKS)

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import re
+import shlex
 import shutil
 import unicodedata
 import zipfile
@@ -20,6 +21,7 @@ from sql_env.questions.question_set import save_question_set
 from sql_env.sources import files, loading
 from sql_env.sources.loading import load, load_batches
 from sql_env.sources.tables import import_files
+from sql_env.view import explorer
 
 ROWS = {"ship": [(1, "Sea Fox", 12), (2, "Orca", 7), (3, "Bora", 12)]}
 ASKED = [
@@ -126,6 +128,8 @@ def test_all_reasons_are_told_where_nothing_can_be_played(harbour):
         EpisodeEnv(load("folder", harbour))
     assert "2 x error, no such column: nam" in str(caught.value)
     assert "1 x empty, gold has no rows" in str(caught.value)
+    with pytest.raises(ValueError, match="there are no questions to play: 2 x error"):
+        explorer.EpisodeExplorer(load("folder", harbour))
 
 
 APPLE = b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X        \x00\x02\x0e\xb0"
@@ -382,3 +386,37 @@ def test_lines_of_any_layout_are_read_alike(harbour):
     changed = q.with_fields(split="", flags=("error",)).with_fields(flags=())
     assert changed.flags == () and changed.split == "" and "flags" not in changed.__dict__
     assert changed == q.with_fields(split="") and changed.difficulty == q.difficulty
+
+
+def test_each_command_that_is_printed_works_on_the_state_that_printed_it(tmp_path, monkeypatch):
+    "From a table to a comparison in folders with blanks, by nothing but what the commands print."
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "50")
+    Path("all ships.csv").write_text("ship_id,name,crew\n1,Aurora,12\n2,Bora,7\n3,Orca,12\n")
+    done = []
+
+    def run(*words, code=0):
+        "The output of a command; the commands that it prints are run too."
+        result = CliRunner().invoke(app, [*map(str, words)])
+        said = result.output + (str(result.exception) if result.exception else "")
+        assert result.exit_code == code, (words, said)
+        for line in said.splitlines():
+            if found := re.search(r"(?:next: |: |^  )(sql_env .*)", line):
+                done.append(found[1].replace("FOLDER", "kept").rstrip("."))
+                command = shlex.split(done[-1])[1:]
+                run(*command, *["-n", "3", "--no-floor"] * (command[0] == "evaluate"))
+        return said
+
+    said = CliRunner().invoke(app, ["data", "import", "all ships.csv", "--out", "my harbour"]).output
+    line = json.loads(next(line for line in said.splitlines() if line.startswith("{")))
+    asked = [line, dict(question="Which ships have a crew of 12?", sql='SELECT name FROM "all ships" WHERE crew = 12')]
+    Path("my harbour/questions.jsonl").write_text("\n".join(map(json.dumps, asked)))
+    checked = said.splitlines()[-1].partition(": ")[2]
+    assert "2 questions" in run(*shlex.split(checked)[1:])
+    own = ["--path", "my harbour", "--policy", "oracle", "--policy", "greedy"]
+    run("evaluate", *own, "--log", "my runs")
+    run("evaluate", "--source", "worlds", "--level", 2, "-n", 3, "--policy", "oracle", "--log", "other runs")
+    run("compare", "my runs/oracle.jsonl", "my runs/greedy.jsonl")
+    run("view", "no runs", code=1)
+    kinds = [" ".join(shlex.split(command)[1:2]) for command in done]
+    assert kinds.count("view") >= 3 and "export" in kinds and "evaluate" in kinds, done

@@ -3,7 +3,6 @@
 import math
 import pickle
 from dataclasses import replace
-from itertools import chain
 
 import pytest
 from hypothesis import given
@@ -92,40 +91,6 @@ def test_a_line_of_json_brings_a_question_back(rows, words, ordered):
     assert [[type(v) for v in r] for r in sets._question_from_json(line).gold_answer] == [
         [type(v) for v in r] for r in rows
     ]
-
-
-@laws
-@given(st.lists(st.tuples(value, value), max_size=3), st.sampled_from([1, 400]))
-def test_packed_rows_are_the_rows(rows, times):
-    rows = tuple(rows * times)
-    packed = sets.PackedRows.pack(rows)
-    assert packed.unpack() == rows == packed == pickle.loads(pickle.dumps(packed))
-    assert [*map(type, chain(*packed))] == [*map(type, chain(*rows))]
-    assert len(packed) == len(rows) and len(packed.data) < 1000 + 20 * len(rows)
-
-
-def test_a_walk_over_packed_rows_unpacks_them_once(monkeypatch):
-    assert sets.PackedRows.pack([("\ud800", "\n")]) == (("\ud800", "\n"),)
-    packed, unpacked = sets.PackedRows.pack([(n,) for n in range(100)]), []
-    monkeypatch.setattr(sets.PackedRows, "unpack", lambda self, f=sets.PackedRows.unpack: unpacked.append(1) or f(self))
-    assert [*packed] == [(n,) for n in range(100)] and (7,) in packed and len(unpacked) < 5
-
-
-def test_a_question_unpacks_its_rows_when_they_are_asked_for(monkeypatch):
-    "On 91dee7d each question held its rows as tuples, a kilobyte where they are ten."
-    rows = ((1, "a"), (2.5, None))
-    plain = question("SELECT a, b FROM t", gold_answer=rows, answer_type="table")
-    looks, unpack = [], sets.PackedRows.unpack
-    monkeypatch.setattr(sets.PackedRows, "unpack", lambda self: looks.append(1) or unpack(self))
-    q = question("SELECT a, b FROM t").with_fields(gold_answer=sets.PackedRows.pack(rows), answer_type="")
-    copy = pickle.loads(pickle.dumps(q)).with_flag("null").with_fields(flags=())
-    assert not looks and len(q.__dict__) == 5
-    assert copy.gold_answer == rows and copy.answer_type == "table" and len(looks) == 1
-    assert (copy, copy.gold_answer, hash(copy), repr(copy)) == (plain, rows, hash(plain), repr(plain))
-    assert q.with_fields(gold_answer=()).gold_answer == () and replace(q, split="x").gold_answer == rows
-    assert sets.question_to_json(q) == sets.question_to_json(plain)
-    with pytest.raises(AttributeError):
-        q.gold_answer = ()
 
 
 def test_what_is_left_out_follows_from_the_sql():

@@ -130,7 +130,7 @@ def _data_command(
 _NEXT_STEP = """Write questions into {folder}/questions.jsonl, a line each:
 {{"question": "How many ...?", "sql": "SELECT count(*) FROM {table}"}}
 (or into a CSV or Excel file with these two columns; "sql" may be a list where several queries are right).
-Then check them: sql_env audit --source folder --path {folder}"""
+Then check them: {command}"""
 
 # %% ../../nbs/cli/04_train.ipynb #24fdc793
 @_data_app.command("import")
@@ -152,6 +152,7 @@ def _import_command(
     """
     from sql_env.database.database import Database
     from sql_env.sources.tables import import_files
+    from sql_env.sql.text import bare_identifier
 
     proposed: list[str] = []
     notes: list[str] = []
@@ -174,7 +175,10 @@ def _import_command(
         _print_text(f"Note: {note}")
     shown = ", ".join(f"{table} ({n} rows)" for table, n in counts.items())
     _print_text(f"{path}: {shown}")
-    _print_text(_NEXT_STEP.format(folder=path.parent, table=database.tables[0]))
+    command = shlex.join(["sql_env", "audit", "--source", "folder", "--path", str(path.parent)])
+    table = bare_identifier(database.tables[0])
+    table = json.dumps(table)[1:-1]  # within a text of JSON
+    _print_text(_NEXT_STEP.format(folder=path.parent, table=table, command=command))
 
 # %% ../../nbs/cli/04_train.ipynb #1aa2a89e
 @app.command("audit", rich_help_panel="Questions")

@@ -15,7 +15,6 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
-from functools import lru_cache
 from itertools import chain, combinations, count, islice
 from math import comb, isclose
 from pathlib import Path
@@ -29,7 +28,7 @@ from ..database.database import Database
 from ..database.guards import FixedClock, Limits, QueryError, to_query_error
 from ..database.writing import Change, WritableCopy
 from ..paths import DiskCache
-from .question_set import PackedRows, Question
+from .question_set import Question
 from ..sql.analysis import LimitCut, limit_cuts, select_order_keys
 from sql_env.sql.text import (
     has_order_by,
@@ -381,7 +380,7 @@ def _needed(
 class GoldResult(NamedTuple):
     "What gold SQL gives, and the doubts about it."
 
-    sql: str  # with texts in single quotes; empty if it is as it was given
+    sql: str  # with texts in single quotes
     rows: Sequence[tuple] | None  # None if it can't be run, or gives too many
     ranks: tuple[int, ...] | None  # of the rows, None if order is free
     flags: tuple[str, ...]
@@ -395,7 +394,7 @@ class GoldResult(NamedTuple):
         if self.others and not q.other_answers and _means_any(q.question_text):
             q = q.with_fields(other_answers=self.others)
         return q.with_fields(
-            gold_sql=self.sql or q.gold_sql,
+            gold_sql=self.sql,
             gold_answer=self.rows,
             answer_type="",  # as its rows say
             ranks=self.ranks,
@@ -598,48 +597,29 @@ def judge_task(q: Question, database: Database) -> Question:
     return q
 
 # %% ../../nbs/questions/03_gold.ipynb #d94eef85
-_NOTHING = ["", None, (), (), ()]  # to be said about rows, and the SQL is as it was given
+def _pack(gold: GoldResult) -> bytes:
+    "A result of gold as a line of JSON."
+    return json.dumps(gold, default=value_to_json).encode()
 
 # %% ../../nbs/questions/03_gold.ipynb #dd874879
-def _pack(gold: GoldResult) -> bytes:
-    "A result of gold as bytes."
-    about = [gold.sql, *gold[2:]]
-    head = b"" if about == _NOTHING else json.dumps(about, default=value_to_json).encode()
-    rows = _packed_rows(gold)
-    return head if rows is None else head + b"\n" + rows.data
-
-# %% ../../nbs/questions/03_gold.ipynb #ca527e57
-def _packed_rows(gold: GoldResult) -> PackedRows | None:
-    "The rows of a result, packed."
-    rows = gold.rows
-    return rows if rows is None or isinstance(rows, PackedRows) else PackedRows.pack(rows)
-
-# %% ../../nbs/questions/03_gold.ipynb #5ddb32f1
-@lru_cache(1000)
-def _shared(value):
-    "The first of equal values, so that many results hold it once."
-    return value
-
-
-def _pairs(items: Iterable[list]) -> tuple[tuple[str, str], ...]:
-    "Pairs of texts."
-    return tuple([(flag, reason) for flag, reason in items])
-
-# %% ../../nbs/questions/03_gold.ipynb #b645abe0
 def _unpack(data: bytes) -> GoldResult:
     "What `_pack` wrote."
-    head, has_rows, rows = data.partition(b"\n")
-    packed_rows = PackedRows(rows) if has_rows else None
-    if not head:
-        return GoldResult("", packed_rows, None, (), ())
-    sql, ranks, flags, reasons, others = json.loads(head)
-    ranks = None if ranks is None else _shared(tuple(ranks))
-    about = ranks, _shared(tuple(flags)), _shared(_pairs(reasons))
-    tied = tuple(tuple(tuple(map(value_from_json, row)) for row in rows) for rows in others)
-    return GoldResult(sql, packed_rows, *about, tied)
+    sql, rows, ranks, flags, reasons, others = json.loads(data)
+
+    def result(rows: list[list]) -> tuple[tuple, ...]:
+        return tuple(tuple(map(value_from_json, row)) for row in rows)
+
+    return GoldResult(
+        sql,
+        None if rows is None else result(rows),
+        None if ranks is None else tuple(ranks),
+        tuple(flags),
+        tuple((flag, reason) for flag, reason in reasons),
+        tuple(map(result, others)),
+    )
 
 # %% ../../nbs/questions/03_gold.ipynb #8e59e908
-_VERSION = 5  # of what is derived; older entries are not used
+_VERSION = 6  # of what is derived; older entries are not used
 _CHUNK = 500  # queries whose results are kept at once, so that a killed process loses little
 
 # %% ../../nbs/questions/03_gold.ipynb #93bb527f
@@ -669,11 +649,6 @@ def _judge(runner: GoldRunner, sql: str) -> GoldResult:
         return GoldResult(sql, None, None, ("error",), (("error", str(to_query_error(e))),))
 
 # %% ../../nbs/questions/03_gold.ipynb #c61777d7
-def _as_kept(gold: GoldResult, given: str) -> GoldResult:
-    "The result as the cache keeps it: rows packed, and no SQL if it is the given one."
-    return gold._replace(sql="" if gold.sql == given else gold.sql, rows=_packed_rows(gold))
-
-# %% ../../nbs/questions/03_gold.ipynb #ab4c8495
 def gold_results(
     database: str | Path,  # the file
     sqls: Iterable[str],  # gold queries; equal ones are run once
@@ -697,9 +672,7 @@ def gold_results(
         why = to_query_error(e).message
         raise QueryError("bad_database", f"{Path(database).name}: {why}") from None
     for i in range(0, len(missing), _CHUNK):
-        new = {
-            key: _as_kept(_judge(runner, keys[key]), keys[key]) for key in missing[i : i + _CHUNK]
-        }
+        new = {key: _judge(runner, keys[key]) for key in missing[i : i + _CHUNK]}
         cache.put({key: _pack(result) for key, result in new.items()})
         results |= {keys[key]: result for key, result in new.items()}
     runner.close()

@@ -149,7 +149,7 @@ def _completed(q: Question, golds: Mapping[str, GoldResult]) -> Question:
     if not q.other_golds:
         return q
     return q.with_fields(
-        other_golds=tuple(golds[sql].sql or sql for sql in q.other_golds),
+        other_golds=tuple(golds[sql].sql for sql in q.other_golds),
         other_answers=tuple(tuple(golds[sql].rows or ()) for sql in q.other_golds),
     )
 

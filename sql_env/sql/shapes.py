@@ -62,7 +62,7 @@ class _Query(NamedTuple):
 _Found = Iterator[
     tuple[Any, str, Any]
 ]  # nodes, each with a sentence and a tree that reads them otherwise, or None
-_NUMERAL = re.compile(r"\s*[-+]?\d+(\.\d*)?\s*")
+_NUMERAL = re.compile(r"\s*[-+$€£]*\s*\d[\d,]*(\.\d*)?\s*%?\s*")
 
 # %% ../../nbs/sql/07_shapes.ipynb #cb830e86
 def _counts_of_tests(q: _Query) -> _Found:
@@ -152,49 +152,102 @@ _AS_NUMBER = (
 
 
 def _numbers_as_text(q: _Query) -> _Found:
-    "Texts that are numbers, `1,200` or `$90` among them, where gold puts them in order or adds them up."
+    "Texts that are numbers, `1,200` or `$90` among them, where gold puts them in order, adds or casts them."
+
+    def read(node: Any) -> Any:
+        return parse_sql(f"SELECT {_AS_NUMBER.format(node.sql('sqlite'))}").selects[0]
+
     tree, found = q.tree.copy(), []
-    sorts = exp.Ordered, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between
-    for use in list(tree.find_all(*sorts, exp.Sum, exp.Avg, exp.Max, exp.Min)):
+    named = {node.name.lower() for node in tree.find_all(exp.Table)}
+    compared = exp.Ordered, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between
+    added = (
+        exp.Sum,
+        exp.Avg,
+        exp.Max,
+        exp.Min,
+        exp.Anonymous,
+        exp.Cast,
+        exp.Add,
+        exp.Sub,
+        exp.Mul,
+        exp.Div,
+    )
+    for use in list(tree.find_all(*compared, *added)):
+        is_text = isinstance(use, exp.Cast) and use.to.is_type("text")
+        if is_text or isinstance(use, exp.Anonymous) and use.name.lower() != "total":
+            continue
         parts = list(use.iter_expressions())
-        for column in [
-            x for x in parts if isinstance(x, exp.Column) and x.parent_select is not None
-        ]:
-            table = q.tables(column.parent_select).get(q.owner(column, column.parent_select), "")
-            literals = [x for x in parts if isinstance(x, exp.Literal) and x.is_string]
+        literals = [x for x in parts if isinstance(x, exp.Literal) and x.is_string]
+        for column in (x for x in parts if isinstance(x, exp.Column) and x.parent_select):
+            select, name = column.parent_select, column.name.lower()
+            having = [table for table in named if name in q.schema.get(table, ())]  # behind a WITH
+            table = q.tables(select).get(q.owner(column, select))
+            table = table or (having[0] if len(having) == 1 else "")
             if (
                 table
-                and q.has_numbers(table, column.name)
+                and q.has_numbers(table, name)
                 and all(_NUMERAL.fullmatch(x.name) for x in literals)
             ):
                 found.append(column.sql("sqlite"))
-                column.replace(parse_sql(f"SELECT {_AS_NUMBER.format(found[-1])}").selects[0])
+                column.replace(read(column))
                 for literal in literals:
-                    literal.replace(exp.Literal.number(literal.name.strip()))
+                    literal.replace(read(literal))
     for node in q.tree.find_all(exp.Column):
         if node.sql("sqlite") in found:
             yield node, "It holds numbers as texts: read as numbers they give other rows.", tree
 
 # %% ../../nbs/sql/07_shapes.ipynb #nu11f1r5
+_RANKS = ("row_number", "rank", "dense_rank", "first_value")
+
+
 def _nulls_first(q: _Query) -> _Found:
-    "ORDER BY under a LIMIT where NULL, which has no value, counts as the lowest."
+    "ORDER BY under a LIMIT or of a rank where NULL, which has no value, counts as the lowest."
+
+    def orders(tree: Any) -> Iterator[Any]:
+        for node in tree.find_all(exp.Limit, exp.Window):
+            if isinstance(node, exp.Limit) or node.this.sql("sqlite").lower().startswith(_RANKS):
+                yield from filter(
+                    None,
+                    [(node if isinstance(node, exp.Window) else node.parent).args.get("order")],
+                )
+
     tree = q.tree.copy()
-    for select in (limit.parent for limit in tree.find_all(exp.Limit)):
-        for key in select.args["order"].expressions if select.args.get("order") else ():
+    for order in orders(tree):
+        for key in order.expressions:
             key.set("nulls_first", False)  # which changes nothing under DESC
-    for limit in q.tree.find_all(exp.Limit):
-        if order := limit.parent.args.get("order"):
-            yield order, "NULL is sorted first: with the values first it gives other rows.", tree
+    for order in orders(q.tree):
+        yield order, "NULL is sorted first: with the values first it gives other rows.", tree
 
 # %% ../../nbs/sql/07_shapes.ipynb #r0undgld
 def _roundings(q: _Query) -> _Found:
-    "A result that is rounded, so that the exact one is refused."
-    tree = q.tree.copy()
+    "A result that is rounded, by CAST or `printf` too, so that the exact one is refused."
+
+    def exact(node: Any) -> Any:
+        if isinstance(node, exp.Round):
+            return node.this
+        if isinstance(node, exp.Cast):
+            sums = exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Avg
+            return (
+                node.this
+                if node.to.is_type("int") and isinstance(node.this.unnest(), sums)
+                else None
+            )
+        form, *values = node.iter_expressions()
+        is_number = (
+            len(values) == 1
+            and isinstance(form, exp.Literal)
+            and re.fullmatch(r"%\.\d+f", form.name)
+        )
+        return values[0] if is_number else None
+
+    kinds, tree = (exp.Round, exp.Cast, exp.Format, exp.Anonymous), q.tree.copy()
     for select in tree.find_all(exp.Select):
-        for node in [x for column in select.expressions for x in column.find_all(exp.Round)]:
-            node.replace(node.this)
-    for node in q.tree.find_all(exp.Round):
-        yield node, "The result is rounded, so an exact answer is refused.", tree
+        for node in [x for column in select.expressions for x in column.find_all(*kinds)]:
+            if value := exact(node):
+                node.replace(value)
+    for node in q.tree.find_all(*kinds):
+        if exact(node):
+            yield node, "The result is rounded, so an exact answer is refused.", tree
 
 # %% ../../nbs/sql/07_shapes.ipynb #b7a75d34
 def _unordered_cuts(q: _Query) -> _Found:
@@ -223,7 +276,7 @@ SHAPE_RULES = dict(
     ),
     null_first=_ShapeRule(
         "wrong",
-        "gold sorts NULL first where a LIMIT cuts",
+        "gold sorts NULL first where a LIMIT cuts or a rank counts",
         _nulls_first,
     ),
     integer_division=_ShapeRule(

@@ -24,7 +24,7 @@ from ..play.episode import Episode
 from ..plugins import KINDS, Fields, MissingExtraError
 from ..policies.baselines import named_policy, policy_names
 from ..policies.requests import ModelError
-from ..questions.question_set import Question, QuestionSet
+from ..questions.question_set import Question, QuestionSet, why_none
 from ..sources.loading import SOURCES, load, takes_option
 from ..sql.text import format_value, quote_identifier
 from sql_env.view.episode import (
@@ -464,6 +464,8 @@ class EpisodeExplorer:
         given = {name: options.pop(name) for name in OPTIONS if name in options}
         name = source if isinstance(source, str) else source.name
         questions = load(source, path, split, **options) if isinstance(source, str) else source
+        if why := why_none(questions):
+            raise ValueError(f"{questions.name}: there are no questions to play: {why}")
         self.settings = read_settings(given)
         self.chooses_actions = "actions" not in given  # what the questions can use
         self.seed, self.policies = seed, _policy_makers(policies)
