@@ -68,7 +68,7 @@ def overhead(url: str, n: int, workers: int, log: Path) -> dict:
     transcripts = []
     for trajectory in read_log(log)[1]:
         words = [m for m in trajectory.messages if m["role"] in ("system", "user")]
-        transcripts += [words] * int(trajectory.episode.usage["calls"])
+        transcripts += [words] * int(trajectory.usage["calls"])
     bare = bare_calls(url, transcripts, workers)
     return dict(
         episodes=n,

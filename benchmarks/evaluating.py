@@ -114,7 +114,7 @@ def kept(tool: str, folder: str) -> int:
     with contextlib.suppress(Exception):  # there is none yet, or it is damaged
         if tool == "sql_env":
             log = read_log(Path(folder) / "kept" / "m.jsonl")[1]
-            return sum(not t.episode.error for t in log)
+            return sum(not t.error for t in log)
         log = read_eval_log(str(inspect_logs(folder)[-1]))
         return sum(not s.error and bool(s.scores) for s in log.samples or ())
     return 0

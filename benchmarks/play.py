@@ -86,7 +86,7 @@ def doable(folder: Path, n: int):
         ids = [
             q.question_id
             for q, tree in zip(questions, trees)
-            if len({leaf.trajectory.episode.correct for leaf in tree.leaves}) == 2
+            if len({leaf.trajectory.correct for leaf in tree.leaves}) == 2
         ]
         path.write_text(json.dumps(dict(ids=ids, tried=len(questions))))
     kept = json.loads(path.read_text())

@@ -230,8 +230,9 @@ def keep(log: Path, ids: list[str]):
     if EPISODES.exists():
         kept = json.loads(EPISODES.read_text(encoding="utf-8"))
     for found in trajectories:
-        if (name := found.episode.question_id) in ids:
-            kept["episodes"][f"{log.stem}: {name}"] = dict(about=about, episode=found.to_dict())
+        if (name := found.question_id) in ids:
+            row = found.model_dump(mode="json", exclude_defaults=True)
+            kept["episodes"][f"{log.stem}: {name}"] = dict(about=about, episode=row)
     EPISODES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 

@@ -200,7 +200,7 @@ def test_a_log_is_shown_as_it_was_played(questions, log):
         for trajectory in found:
             view = view_trajectory(trajectory, questions, about)
             assert not view.note and view.actions == ALLOWED
-            assert view.outcome.verdict.correct == trajectory.episode.correct
+            assert view.outcome.verdict.correct == trajectory.correct
             page = player_html(view)
             assert "sx-fail" not in page
             if path.stem == "oracle":

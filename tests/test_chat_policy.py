@@ -13,7 +13,6 @@ import sys
 import time
 import urllib.request
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -190,7 +189,10 @@ def oracle_script(body):
 def bare(r):
     "Episodes without what differs from run to run."
     varies = ("seconds", "cached_tokens")
-    return [replace(e, usage={k: v for k, v in e.usage.items() if k not in varies}) for e in r.episodes]
+    return [
+        e.model_copy(update=dict(usage={k: v for k, v in e.usage.items() if k not in varies}, calls=[]))
+        for e in r.episodes
+    ]
 
 
 THREADS, PROCESSES, NONE = partial(ThreadPoolExecutor, 8), partial(ProcessPoolExecutor, 2), contextlib.nullcontext
@@ -287,10 +289,10 @@ def test_log_and_reports_and_old_logs_can_be_read(tmp_path):
     policy = ChatPolicy(Script(["Hm.", *GOOD]), price=(1, 2), name="a/b")
     r = evaluate(one(), policy, progress=False, log=log)
     about, line = map(json.loads, log.read_text().splitlines())
-    assert line["episode"]["usage"]["calls"] == 4 and line["notes"] == ["no_call: Hm."]
+    assert line["usage"]["calls"] == 4 and line["notes"] == ["no_call: Hm."]
     assert about["policy_settings"]["nudges"] == 3
     assert evaluate(one(), policy, progress=False, log=log) == r, "resumed from the log alone"
-    assert load_result(log).episodes == r.episodes and read_log(log)[1][0].episode == r.episodes[0]
+    assert load_result(log).episodes == r.episodes and read_log(log)[1][0] == r.episodes[0]
     assert "28 tokens in" in results_markdown([r]) and "cost 0.0000" in results_markdown([r])
     assert replay_problems(log, one()) == {}
     old = tmp_path / "old.jsonl"

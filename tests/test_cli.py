@@ -513,7 +513,7 @@ def test_export_of_a_question_and_of_a_log_and_what_is_wrong(sql_env, tmp_path):
     assert [e["policy"] for e in d["episodes"]] == ["greedy"] * 2 and d["characters"] == len(out.read_text())
     sql_env("evaluate --policy random -n 5 --log", tmp_path, "--no-floor --json")
     log, out = tmp_path / "random.jsonl", tmp_path / "e.html"
-    ids = [json.loads(line)["episode"]["question_id"] for line in log.read_text().splitlines()[1:]]
+    ids = [json.loads(line)["question_id"] for line in log.read_text().splitlines()[1:]]
     for pick, wanted in ((["--episode", "3"], ids[3]), (["--question", ids[2]], ids[2]), ([], ids[0])):
         r = sql_env("export", log, *pick, "--out", out)
         assert r.code == 0 and wanted in r.out and wanted in out.read_text()

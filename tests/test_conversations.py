@@ -428,13 +428,13 @@ def test_figures_logs_and_grading_again(played, tmp_path):
     assert text in results_markdown([result])
     _, found = read_log(tmp_path / "a.jsonl")
     for t in found:
-        q = qs.get(t.episode.question_id)
+        q = qs.get(t.question_id)
         assert t.episode.turns_correct == (True, *[False] * len(q.follow_ups))
         assert [f["gold_sql"] for f in t.follow_ups] == [f.gold_sql for f in q.follow_ups]
     assert replay_problems(tmp_path / "a.jsonl", qs) == {}
     again = rescore_log(tmp_path / "a.jsonl", qs)
     assert not again.changed and not again.differences
-    assert [t.episode for t in again.trajectories] == [t.episode for t in found]
+    assert again.trajectories == found
 
 
 def test_a_single_question_leaves_no_trace_of_conversations(tmp_path):

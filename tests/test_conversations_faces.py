@@ -12,7 +12,7 @@ from sql_env import worlds as generated
 from sql_env.client import RemoteEpisode
 from sql_env.evaluation import evaluate, read_log
 from sql_env.evaluation.results import summary
-from sql_env.evaluation.rows import episode_result
+from sql_env.evaluation.rows import Trajectory
 from sql_env.integrations.trl import SQLEnvTRL
 from sql_env.models import SQLAction
 from sql_env.play import Action, EpisodeEnv, RewardConfig, Session
@@ -120,7 +120,7 @@ def test_a_server_and_its_client(questions, talk, reveal):
             episode.add(Action(kind, argument), obs)
     assert obs.done and env.state.done and ("correct" in obs.metadata) == (reveal == "verdict")
     if reveal == "verdict":
-        result = episode_result(episode)
+        result = Trajectory.from_episode(episode)
         assert not result.correct and result.turns_correct == (True, False, True, True)
     else:
         assert "turns_correct" not in obs.metadata
@@ -162,7 +162,7 @@ def test_pages_show_each_question_with_its_verdict(questions, log, known):
     about, found = read_log(log)
     for trajectory in found[:3]:
         view = view_trajectory(trajectory, questions if known else None, about)
-        asked = texts(questions.get(trajectory.episode.question_id))
+        asked = texts(questions.get(trajectory.question_id))
         assert [text for text, _ in view.outcome.turns] == asked
         assert [bool(o.verdict) for _, o in view.outcome.turns] == [True] + [False] * (len(asked) - 1)
         for html in (player_html(view), episode_html(view).data):

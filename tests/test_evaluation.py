@@ -21,7 +21,7 @@ from sql_env import EpisodeEnv, Limits, RewardConfig, ScriptedPolicy, load
 from sql_env.database.database import build_database
 from sql_env.evaluation import RunStopped, evaluate, hack_floor, results
 from sql_env.evaluation.rollouts import plan_episodes
-from sql_env.evaluation.rows import EpisodeResult, question_hashes
+from sql_env.evaluation.rows import Trajectory, question_hashes
 from sql_env.grading.answers import Verdict
 from sql_env.grading.variants.robust import ROBUST_REASONS
 from sql_env.play.acts import Action
@@ -38,12 +38,12 @@ def env(n=60, **settings):
 def timeless(log):
     "The lines of a log without time stamps."
     lines = map(json.loads, log.read_text().splitlines())
-    return [{k: v for k, v in line.items() if k not in ("started", "ended")} for line in lines]
+    return [{k: v for k, v in line.items() if k not in ("started", "ended", "env_seconds")} for line in lines]
 
 
 def same(a, b):
     "Equal bit for bit, nan included."
-    one, other = ((repr(r.episodes), r.settings, r.policy, repr(r.interval())) for r in (a, b))
+    one, other = ((r.episodes, r.settings, r.policy, repr(r.interval())) for r in (a, b))
     return one == other
 
 
@@ -117,14 +117,14 @@ def test_rates_are_means_over_completed_episodes():
         made_row(0, "a", True, total_reward=1.0, steps=3, grounded=True),
         made_row(1, "b", total_reward=0.5, steps=5),
         made_row(2, "c", True, total_reward=1.0, steps=4),
-        EpisodeResult(3, "d", error="E: x"),
+        Trajectory(episode_index=3, question_id="d", error="E: x"),
     ]
     result = results.EvaluationResult("p", episodes)
     assert (result.n_episodes, result.n_completed) == (4, 3)
     assert result.success_rate == 2 / 3 and result.avg_steps == 4 and result.avg_reward == 2.5 / 3
     assert result.grounded_rate == 1 / 3
     assert "1 crashed" in repr(result)
-    result = results.EvaluationResult("p", [EpisodeResult(0, "a", error="E: x")])
+    result = results.EvaluationResult("p", [Trajectory(episode_index=0, question_id="a", error="E: x")])
     assert math.isnan(result.success_rate) and all(map(math.isnan, result.interval())) and "1 crashed" in repr(result)
 
 
@@ -276,7 +276,7 @@ def test_a_verdict_that_can_t_be_made_is_a_third_state(monkeypatch, tmp_path):
     wrong = sum(not x.error for x in result.episodes[4:])
     assert half.unjudged().total() == 4 and half.robust_rate == (0 if wrong else None)
     judged = Verdict(True, "match")
-    right = [replace(x, verdicts=dict(value=judged, robust=judged)) for x in oracle.episodes[:7]]
+    right = [x.model_copy(update=dict(verdicts=dict(value=judged, robust=judged))) for x in oracle.episodes[:7]]
     most = replace(oracle, episodes=[*right, *oracle.episodes[7:]])
     assert most.robust_rate == 0.7 and most.unjudged().total() == 3
     text = f"robust 70.0%, 3 not judged: {ROBUST_REASONS['no_variants']} (3)"
@@ -320,14 +320,14 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     done = before.count(b"\n") - 1
     assert 19 <= done < 80, "killed in the middle"
     with log.open("ab") as f:  # half a line, as a crash of the machine leaves it
-        f.write(b'{"episode": {"episode_index": 79, "question_id": "x", "corr')
+        f.write(b'{"episode_index": 79, "question_id": "x", "corr')
     resumed = run_slow(log)
     assert same(resumed, run_slow(None)) and resumed.n_completed == 80
     lines = log.read_bytes().split(b"\n")
     assert lines[-1] == b"" and len(lines) == 83
     assert log.read_bytes().startswith(before[: before.rindex(b"\n") + 1]), "what was done is kept as it was"
     rows = [json.loads(x) for x in lines[:-1]]
-    episodes = [row["episode"]["episode_index"] for row in rows if "episode" in row]
+    episodes = [row["episode_index"] for row in rows if "episode_index" in row]
     assert sorted(episodes) == list(range(80)) and "policy" in rows[done + 1], "a header of each start"
 
 
@@ -353,7 +353,7 @@ def test_a_plot_is_drawn_and_written(tmp_path, played):
     import matplotlib
 
     matplotlib.use("Agg")
-    none = [results.EvaluationResult("none", [EpisodeResult(0, "a", error="E")])]
+    none = [results.EvaluationResult("none", [Trajectory(episode_index=0, question_id="a", error="E")])]
     for some, floor in ((played, {"empty": 0.1}), (played[:1], None), (none, {})):
         ax = results.plot_success_rates(some, floor)
         assert [t.get_text() for t in ax.get_yticklabels()] == [r.policy for r in some]

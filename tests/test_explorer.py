@@ -17,7 +17,7 @@ from laws import law
 
 from sql_env.database.database import build_database
 from sql_env.evaluation import evaluate, read_log
-from sql_env.evaluation.rows import EpisodeResult, Trajectory
+from sql_env.evaluation.rows import Trajectory
 from sql_env.paths import read_asset, terminal_text
 from sql_env.play import Action, EpisodeEnv, RewardConfig
 from sql_env.play.episode import Episode, Turn
@@ -272,9 +272,9 @@ def test_episodes_of_a_log_are_shown_as_they_were_played(log):
         alone = view_trajectory(trajectory, None, about)  # without its questions
         assert alone.turns == view.turns and not alone.tables and "not among those" in alone.note
         episode_page_html(alone)
-    crashed = view_trajectory(Trajectory(EpisodeResult(0, "vet_clinic-12", error="ValueError: no"), {}, []), QS)
+    crashed = view_trajectory(Trajectory(episode_index=0, question_id="vet_clinic-12", error="ValueError: no"), QS)
     assert "crashed: ValueError: no" in crashed.note and crashed.outcome is None
-    unfinished = Trajectory(EpisodeResult(0, "vet_clinic-12"), {}, played(MOVES[:2]).turns)
+    unfinished = Trajectory(episode_index=0, question_id="vet_clinic-12", turns=played(MOVES[:2]).turns)
     assert view_module._to_episode_view(unfinished, questions=QS).outcome is None
 
 

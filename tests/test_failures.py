@@ -57,7 +57,7 @@ def play_label(label, questions, folder, number):
     log = folder / f"{number}.jsonl"
     evaluate(env, ChatPolicy(model, actions=(*ACTIONS, "ABSTAIN")), log=log, progress=False, robust=False)
     [trajectory] = read_log(log)[1]
-    assert not trajectory.correct and not trajectory.episode.error, label
+    assert not trajectory.correct and not trajectory.error, label
     return trajectory
 
 
@@ -68,7 +68,7 @@ def test_each_labelled_failure_gets_the_kind_a_person_named(questions, tmp_path)
 
 def wrong(reason="values", gold="SELECT a FROM t", sql=""):
     turns = [Turn(Action("QUERY", sql))] if sql else []
-    return rows.Trajectory(made_row(0, reason=reason), {}, turns, gold_sql=gold)
+    return made_row(0, reason=reason, turns=turns, gold_sql=gold)
 
 
 def test_a_query_that_cannot_be_read_and_a_server_that_tells_nothing_give_a_wrong_answer():
@@ -78,8 +78,8 @@ def test_a_query_that_cannot_be_read_and_a_server_that_tells_nothing_give_a_wron
 
 
 def test_right_and_crashed_episodes_have_no_kind_and_each_kind_has_words():
-    right = rows.Trajectory(made_row(0, correct=True), {}, [])
-    crashed = rows.Trajectory(rows.EpisodeResult(0, "q", error="E: x"), {}, [])
+    right = made_row(0, correct=True)
+    crashed = rows.Trajectory(episode_index=0, question_id="q", error="E: x")
     assert rows.classify_failure(right) == rows.classify_failure(crashed) == "" == rows.answer_query(right)
     counts = rows.count_failures([right, crashed, wrong(), wrong("not_answerable"), wrong()])
     assert counts == dict(ungrounded=2, unanswerable=1)
@@ -88,8 +88,8 @@ def test_right_and_crashed_episodes_have_no_kind_and_each_kind_has_words():
 
 
 def test_a_log_is_counted_line_by_line_and_the_last_try_counts(tmp_path):
-    crashed = rows.Trajectory(rows.EpisodeResult(0, "q", error="E: x"), {}, [])
-    lines = [dict(policy="p", format=3), crashed.to_dict(), wrong().to_dict()]
+    crashed = rows.Trajectory(episode_index=0, question_id="q", error="E: x")
+    lines = [dict(policy="p", format=4), crashed.model_dump(), wrong().model_dump()]
     log = tmp_path / "a.jsonl"
     log.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"half')
     assert rows.count_failures(read_log(log)[1]) == dict(ungrounded=1)

@@ -159,7 +159,7 @@ def test_one_short_right_episode_of_a_question_is_kept_and_none_with_an_error():
     hopeless = {q.question_id for q in questions[:2]}
     own = right_trajectories(EpisodeEnv(questions), Tries(questions, hopeless), tries=4)
     gold = {q.question_id: q.gold_sql for q in questions if q.question_id not in hopeless}
-    actions = {t.episode.question_id: [turn.action for turn in t.turns] for t in own}
+    actions = {t.question_id: [turn.action for turn in t.turns] for t in own}
     assert actions == {k: [("QUERY", sql), ("ANSWER", "@last")] for k, sql in gold.items()}
     never = Tries(questions, {q.question_id for q in questions})
     assert right_trajectories(EpisodeEnv(questions), never, tries=4) == []

@@ -152,7 +152,7 @@ NOT_FOR_PEOPLE = {  # files and folders that programs and people leave beside da
     ".asked.jsonl": b'{"question": "?", "sql": "SELECT 1"}',
 }
 OURS = [  # the first lines of a log, a server's results, conversations to learn from, and flags
-    dict(policy="greedy", budget=15, format=3),
+    dict(policy="greedy", budget=15, format=4),
     dict(episode_id=None, question_id="a", correct=True),
     dict(messages=[], tools="[]"),
     dict(question_id="a", flags=["empty"]),

@@ -207,7 +207,7 @@ def test_wheel_holds_the_data(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     bundled = [n for n in names if n.startswith("sql_env/bundled/") and n.endswith(".sqlite")]
     assert len(bundled) >= 12
-    assets = [f"assets/{name}" for name in ("episode.html", "episode.css", "player.js", "runs.html", "log.schema.json")]
+    assets = [f"assets/{name}" for name in ("episode.html", "episode.css", "player.js", "runs.html")]
     for name in ("bundled/questions.jsonl", "worlds/vocabulary.toml", "py.typed", *assets):
         assert f"sql_env/{name}" in names
     assert not [n for n in names if n.startswith(("tests", "data", "nbs", "benchmarks", "examples"))]

@@ -18,7 +18,7 @@ from tables import cases
 from sql_env import EpisodeEnv, OraclePolicy, evaluate, load
 from sql_env.evaluation.logs import read_log
 from sql_env.evaluation.results import EvaluationResult, result_texts
-from sql_env.evaluation.rows import EpisodeResult, episode_result
+from sql_env.evaluation.rows import Trajectory
 from sql_env.proofs import decision
 from sql_env.proofs.contents import Comparison, Contents
 from sql_env.proofs.decision import kept_by, prove, prove_on
@@ -441,9 +441,9 @@ def test_a_proof_certifies_an_episode_and_nothing_else_does(monkeypatch):
     "What is not proved is rewarded all the same; a wrong answer has no certificate."
     last, episode = certified_episode()
     assert last.reward == 1 and episode.judged("certified").reason == "proved"
-    result = episode_result(episode)
+    result = Trajectory.from_episode(episode)
     assert result.verdicts["certified"].reason == "proved" and result.verdict("certified")
-    assert EpisodeResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+    assert Trajectory.model_validate_json(result.model_dump_json()) == result
     last, episode = certified_episode("SELECT * FROM ({}) WHERE hex(1) IS NOT NULL OR 1 = 1")
     assert episode.judged("certified").reason != "refuted"
     assert last.reward == (episode.robust is True)
@@ -475,7 +475,7 @@ def test_what_a_certificate_rests_on_stands_in_log_and_page(tmp_path):
     about, trajectories = read_log(log)
     assert len(trajectories) == 4
     for t in trajectories:
-        view, certified = view_trajectory(t, qs, about), t.episode.verdicts["certified"]
+        view, certified = view_trajectory(t, qs, about), t.verdicts["certified"]
         assert certified == view.outcome.verdicts["certified"] and certified.correct and certified.reason == "proved"
         for shown in (view, view_trajectory(t, None, about)):
             parts = episode_data(shown)["steps"][-1].parts

@@ -91,7 +91,7 @@ def test_a_node_that_dies_during_an_evaluation(nodes, tmp_path):
     assert sum(map(len, begun.values())) > len(questions), "what the dead node had was begun again"
     assert result == alone and result.n_completed == len(questions)
     assert 0 < sum(e.correct for e in result.episodes) < len(questions)
-    written = Counter(t.episode.episode_index for t in read_log(tmp_path / "a.jsonl")[1])
+    written = Counter(t.episode_index for t in read_log(tmp_path / "a.jsonl")[1])
     assert written == Counter(range(len(questions)))
 
 

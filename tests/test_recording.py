@@ -66,7 +66,7 @@ def test_a_log_holds_what_was_sent(tmp_path):
 def test_a_call_that_failed_is_on_record(tmp_path):
     with FakeServer([QUERY, fault(400, "no such thing")]) as server:
         (played,) = play(server, tmp_path / "a.jsonl")
-    assert played.episode.error and len(played.calls) == 2
+    assert played.error and len(played.calls) == 2
     assert "no such thing" in played.calls[1]["error"] and "message" not in played.calls[1]
     assert played.messages[2]["tool_calls"], "what was said before it is kept"
 

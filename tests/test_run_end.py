@@ -18,8 +18,9 @@ from made_sets import held_out as questions
 
 from sql_env import ChatPolicy, OraclePolicy, RandomPolicy, load
 from sql_env.cli.evaluate import _PLAYERS, _leave
-from sql_env.evaluation import EpisodeResult, RunStopped, evaluate, read_log
+from sql_env.evaluation import RunStopped, evaluate, read_log
 from sql_env.evaluation.results import EvaluationResult, load_result, pass_rates, result_texts, results_markdown
+from sql_env.evaluation.rows import Trajectory
 from sql_env.policies.requests import EndpointError
 
 
@@ -167,7 +168,7 @@ def test_epochs_play_each_question_several_times(tmp_path):
         play(policy, 8, epochs=2, log=log)
     with pytest.raises(ValueError, match="epochs is 0"):
         play(policy, epochs=0)
-    nothing = EvaluationResult("m", [EpisodeResult(0, "a", error="E: x")])
+    nothing = EvaluationResult("m", [Trajectory(episode_index=0, question_id="a", error="E: x")])
     assert "nan" not in repr(nothing) + results_markdown([nothing]) + str(result_texts(nothing))
 
 
@@ -248,7 +249,7 @@ def start(tmp_path, *args):
 def finished_in(folder):
     "Number of finished episodes in the logs of a folder."
     logs = [log for log in folder.rglob("*.jsonl") if b"\n" in log.read_bytes()]  # begun, not only locked
-    return sum(t.episode.error is None for log in logs for t in read_log(log)[1])
+    return sum(t.error is None for log in logs for t in read_log(log)[1])
 
 
 def wait_for(folder, n):
@@ -303,8 +304,8 @@ def test_500_episodes_with_a_fifth_of_503s_end_in_two_commands(tmp_path, tell):
             codes.append(process.returncode)
             kept.append(finished_in(tmp_path / "runs"))
         log = next((tmp_path / "runs").rglob("*.jsonl"))
-        lines = [json.loads(x) for x in log.read_text().splitlines() if '"episode"' in x]
-        ends = Counter(x["episode"]["episode_index"] for x in lines if not x["episode"]["error"])
+        lines = [json.loads(x) for x in log.read_text().splitlines() if '"episode_index"' in x]
+        ends = Counter(x["episode_index"] for x in lines if "error" not in x)
         seconds = time.monotonic() - began
         tell(f"500 episodes, a fifth 503s: finished {kept}, codes {codes}, {seconds:.0f} s")
         assert kept[0] < 500 and codes[0] == 1 and kept[1] == 500 and codes[1] == 0

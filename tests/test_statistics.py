@@ -5,7 +5,6 @@ import math
 import os
 import random
 import runpy
-from dataclasses import replace
 
 import apsw
 import numpy as np
@@ -14,7 +13,8 @@ from made_rows import made_row
 from ray_executor import RayExecutor
 
 from sql_env import EpisodeEnv, load
-from sql_env.evaluation import EpisodeResult, evaluate, hack_floor, results
+from sql_env.evaluation import evaluate, hack_floor, results
+from sql_env.evaluation.rows import Trajectory
 from sql_env.grading.answers import format_rows
 from sql_env.play.acts import Action
 from sql_env.policies.baselines import GreedyPolicy, HackPolicy, OraclePolicy, RandomPolicy
@@ -42,7 +42,7 @@ class TestCompare:
         assert c.rates == (0.5, 1) and c.n == 2
         # crashed episodes are left out
         b = result("b", [1, 1])
-        b.episodes[1] = EpisodeResult(1, "q1", error="RuntimeError: x")
+        b.episodes[1] = Trajectory(episode_index=1, question_id="q1", error="RuntimeError: x")
         assert results.compare(result("a", [0, 0]), b).n == 1
         # order of arguments and metric
         a, b = result("a", [1, 1, 0, 1], robust=[1, 0, 0, 0]), result("b", [0, 1, 1, 1], robust=[0, 1, 1, 1])
@@ -82,7 +82,7 @@ class TestCompare:
         rows = [[0] * 30, [*([0] * 10), *([1] * 2), *([0] * 8), *([1] * 6), *([0] * 4)]]
         a, b = (result(name, right) for name, right in zip("ab", rows))
         for r in (a, b):
-            r.episodes = [replace(e, database=f"d{i // 10}") for i, e in enumerate(r.episodes)]
+            r.episodes = [e.model_copy(update=dict(database=f"d{i // 10}")) for i, e in enumerate(r.episodes)]
         c = results.compare(a, b)
         assert c.low < 0 < c.high and c.p_value > 0.05 and c.n_databases == 3
         assert c.n_needed == 13 and "3 databases don't tell" in " ".join(c.notes)

@@ -441,9 +441,9 @@ def test_run_is_logged_with_its_conditions_checked_and_judged_again_and_lazy_pol
     for verify in ("value", "robust"):
         assert rescore_log(log, questions, verify).changed == ()
     assert "UPDATE account" in read_log(log)[1][0].gold_sql
-    found = {t.episode.question_id: t.episode.verdicts for t in read_log(log)[1]}
+    found = {t.question_id: t.verdicts for t in read_log(log)[1]}
     assert found["bank-fee"]["robust"].coverage == ALL
-    lines = [json.loads(line)["episode"] for line in log.read_text().splitlines()[1:]]
+    lines = [json.loads(line) for line in log.read_text().splitlines()[1:]]
     kept = {line["question_id"]: line["verdicts"]["robust"] for line in lines}
     assert kept["bank-fee"]["witnessed"] == [3, 3] and "witnessed" not in kept["bank-none"]
     asked = questions.with_questions([FEE, OPEN])

@@ -17,7 +17,7 @@ from rendering import check_rendering, qwen_assistant_turn
 
 from sql_env import EpisodeEnv, RewardConfig, evaluate, load
 from sql_env.evaluation.logs import _log_env, read_log, replay_trajectory, write_log
-from sql_env.evaluation.rows import Trajectory, episode_result
+from sql_env.evaluation.rows import Trajectory
 from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
 from sql_env.play.acts import ACTS, SCHEMA_LEVELS, Action
 from sql_env.play.chat import action_message, tool_schemas
@@ -28,6 +28,11 @@ from sql_env.sql.analysis import TokenizedSql, compared_values
 from sql_env.training import experts
 from sql_env.training.experts import ExpertPolicy, ExpertTrajectories, _record_trajectory
 from sql_env.training.recipes import sft_rows, trajectory_messages
+
+
+def but(trajectory, **fields):
+    "The trajectory with other fields."
+    return trajectory.model_copy(update=fields)
 
 
 @lru_cache(None)
@@ -70,24 +75,24 @@ def test_replay_finds_any_change_in_a_log_and_in_a_database_and_none_in_a_rollou
         return "\n".join(replay_trajectory(env, trajectory, robust=None)[1])
 
     def changed(i, **kw):
-        return replace(t, turns=[replace(x, **kw) if j == i else x for j, x in enumerate(t.turns)])
+        return but(t, turns=[replace(x, **kw) if j == i else x for j, x in enumerate(t.turns)])
 
     for i, turn in enumerate(t.turns):
         assert f"turns.{i}.result is" in told(env, changed(i, result=turn.result + " "))
         assert f"turns.{i}.error is" in told(env, changed(i, error="syntax: x"))
         assert f"turns.{i}.reward" in told(env, changed(i, reward={"outcome": 0.123}))
     assert "turns.0" in told(env, changed(0, action=Action("DESCRIBE", "nothing")))
-    assert "'missing' when" in told(env, replace(t, turns=[*t.turns, t.turns[-1]]))
-    other = replace(t, episode=made_row(t.episode.episode_index))
-    assert "episode.verdicts.value.correct is 'False'" in told(env, other)
-    assert "verdicts.value.correct is 'True'" in told(env, replace(t, turns=t.turns[:-1]))
+    assert "'missing' when" in told(env, but(t, turns=[*t.turns, t.turns[-1]]))
+    other = but(t, verdicts=made_row(0).verdicts)
+    assert "verdicts.value.correct is 'False'" in told(env, other)
+    assert "verdicts.value.correct is 'True'" in told(env, but(t, turns=t.turns[:-1]))
     assert "turns." in told(EpisodeEnv(bundled(), reward=RewardConfig.shaped()), t)
     assert len(told(env, changed(0, result="x" * 5000))) < 200
-    t = next(t for t in some() if t.episode.database == "vet_clinic" and t.style == "direct")
+    t = next(t for t in some() if t.database == "vet_clinic" and t.style == "direct")
     copy = tmp_path / "vet_clinic.sqlite"
     copy.write_bytes(bundled().databases["vet_clinic"].read_bytes())
     con = apsw.Connection(str(copy))
-    for table in bundled().get(t.episode.question_id).tables_involved:
+    for table in bundled().get(t.question_id).tables_involved:
         con.execute(f"DELETE FROM {table} WHERE rowid % 2")
     con.close()
     with_copy = QuestionSet(bundled(), bundled().databases | {"vet_clinic": copy})
@@ -106,8 +111,8 @@ def test_a_trajectory_knows_what_is_robust():
     for policy in (ExpertPolicy(bundled()), GreedyPolicy(), ExpertPolicy(bundled(), ["wrong_value"], copy_rows=0)):
         for q in bundled().sample(20, 3):
             t = _record_trajectory(env, policy, 0, {"question_id": q.question_id, "seed": 0}, 1)
-            assert replace(t.episode, blame=None) == episode_result(env.episode, 0)
-            assert (t.episode.blame is None) == t.correct
+            assert t.verdicts == Trajectory.from_episode(env.episode).verdicts
+            assert (t.blame is None) == t.correct
 
 
 def test_a_misspelling_changes_every_use_and_nothing_else_and_is_no_column_that_exists():
@@ -178,7 +183,7 @@ def test_experts_on_spider(spider_path):
 @pytest.mark.parametrize("budget", [2, 3, 4, 6])
 def test_experts_fit_any_budget_and_schema_level(level, budget):
     kept = list(ExpertTrajectories(bundled(), 60, seed=2, budget=budget, schema_level=level))
-    assert len(kept) == 60 and max(t.episode.steps for t in kept) <= budget
+    assert len(kept) == 60 and max(t.steps for t in kept) <= budget
     if level == "full":
         assert not any(t.turns[0].action.action_type == "DESCRIBE" for t in kept)
 
@@ -186,7 +191,7 @@ def test_experts_fit_any_budget_and_schema_level(level, budget):
 def test_experts_look_before_they_ask_and_read_answers_off_the_result():
     "What the query names was seen before: its tables, and for careful styles its values."
     for t in some():
-        q = bundled().get(t.episode.question_id)
+        q = bundled().get(t.question_id)
         actions = [x.action for x in t.turns]
         looked = {a.argument.lower() for a in actions if a.action_type in ("DESCRIBE", "SAMPLE")}
         assert looked >= set(q.tables_involved), (t.style, actions)
@@ -195,7 +200,7 @@ def test_experts_look_before_they_ask_and_read_answers_off_the_result():
         if t.style in ("wrong_value", "thorough"):
             assert any(a.argument.startswith("SELECT DISTINCT") for a in actions[:-2])
         answer, shown = t.turns[-1].action.argument, t.turns[-2].result
-        assert t.episode.grounded and (answer == "@last" or shown.split("\n", 1)[1] == answer)
+        assert t.grounded and (answer == "@last" or shown.split("\n", 1)[1] == answer)
     assert {t.turns[-1].action.argument == "@last" for t in some()} == {True, False}
     by_last = ExpertTrajectories(bundled(), 20, policy=ExpertPolicy(bundled(), copy_rows=0))
     assert {t.turns[-1].action.argument for t in by_last} == {"@last"}
@@ -254,7 +259,7 @@ def test_a_conversation_has_the_words_of_a_rollout_and_its_arguments_and_tools_a
     wrong.reset = lambda seed: None
     others = [_record_trajectory(plain, p, 0, reset, 0) for p in (RandomPolicy(4), wrong)]
     for t in [*some()[:80], *others]:
-        row = prompt_rows([bundled().get(t.episode.question_id)])[0]
+        row = prompt_rows([bundled().get(t.question_id)])[0]
         start = env.reset(**row, seed=t.reset["seed"])
         messages = trajectory_messages(plain, t, max_chars=300)
         assert messages[0] == row["prompt"][0]
@@ -354,7 +359,7 @@ def test_grpo_prompts_are_the_beginning_of_sft_texts(tiny):
     _, tok = tiny
     env = SQLEnvTRL(bundled())
     for t, row in zip(some()[:5], rows_of()):
-        prompt = prompt_rows([bundled().get(t.episode.question_id)])[0]
+        prompt = prompt_rows([bundled().get(t.question_id)])[0]
         *before, asked = prompt["prompt"]
         messages = [*before, asked | dict(content=asked["content"] + env.reset(**prompt))]
         tools = [get_json_schema(m) for m in (env.answer, env.describe, env.query, env.sample)]

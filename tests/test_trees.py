@@ -84,7 +84,7 @@ def test_a_tree_has_its_branches():
             assert len(node.children) == (0 if node.trajectory else 1)
         assert node.trajectory is None or not node.children
     assert all(len(leaf.trajectory.turns) == len(leaf.path) for leaf in root.leaves)
-    assert {leaf.trajectory.episode.correct for leaf in root.leaves} == {True, False}
+    assert {leaf.trajectory.correct for leaf in root.leaves} == {True, False}
     for child in root.children:
         assert {str(leaf.trajectory.turns[0]) for leaf in child.leaves} == {str(child.turn)}
 
@@ -96,7 +96,7 @@ def test_values_are_means_over_children():
         assert node.value == (pytest.approx(sum(worth) / len(worth)) if worth else 0)
     for leaf in root.leaves:
         path = [n for n in root.walk() if n.path and leaf.path[: len(n.path)] == n.path]
-        assert sum(n.reward for n in path) == pytest.approx(leaf.trajectory.episode.total_reward)
+        assert sum(n.reward for n in path) == pytest.approx(leaf.trajectory.total_reward)
     (leaf,) = tree_rollouts(begun(), OraclePolicy(bundled()), width=1, depth=0).leaves
     assert leaf.trajectory.correct and leaf.path == (0, 0, 0), "a tree of one branch is a rollout"
 
@@ -131,7 +131,7 @@ def test_who_gives_up_pays_and_who_crashes_does_not_count():
     assert silent.value == pytest.approx(stopped) and stopped < 0
     assert [leaf.turn for leaf in silent.leaves] == [None, None]
     root = tree_rollouts(begun(), ChatPolicy(Half(), nudges=0), 8, 1)
-    crashed = [leaf.trajectory.episode.error is not None for leaf in root.leaves]
+    crashed = [leaf.trajectory.error is not None for leaf in root.leaves]
     assert any(crashed) and not all(crashed) and root.value == pytest.approx(stopped)
     assert "(gave up)" in str(root)
 

@@ -77,9 +77,9 @@ BAD = {
     '{"text": "of somebody else"}\n': "line 1: this is not a log of episodes",
     "a line of text\n": "line 1: this is not a log of episodes",
     "[" * 100_000 + "\n": "bad.jsonl: ",
-    '{"policy": "x", "format": 3}\n': "holds no episode yet",
-    '{"policy": "x", "format": 4, "sql_env": "0.9"}\n': "or read it with 0.9",
-    '{"policy": "x", "format": 3}\n{"episode": {"a": 1}}\n': "line 2: this is not a log of episodes",
+    '{"policy": "x", "format": 4}\n': "holds no episode yet",
+    '{"policy": "x", "format": 3, "sql_env": "0.9"}\n': "or read it with 0.9",
+    '{"policy": "x", "format": 4}\n{"episode_index": "a"}\n': "line 2: this is not a log of episodes",
 }
 
 
@@ -119,7 +119,7 @@ def test_every_episode_is_in_the_page_with_what_the_model_said(page_file, logs):
     assert len(films) == N == page.count("<tr id=")
     states = re.findall(r'data-run="maker/first[^>]*data-sort="(\w+)"', page)
     assert {"right", "wrong", "crashed"} <= set(states)
-    right = ["crashed" if t.episode.error else "right" if t.episode.correct else "wrong" for t in trajectories]
+    right = ["crashed" if t.error else "right" if t.correct else "wrong" for t in trajectories]
     assert states == right
     first, _ = films[0].split("<article")[1:]
     for text in (
@@ -157,7 +157,9 @@ def test_without_questions_text_and_gold_come_from_the_log_and_a_frame_reaches_n
 def test_half_of_a_surrogate_pair_and_messages_of_another_program_do_no_harm(logs, tmp_path):
     [run] = read_runs([logs[0]])
     said = dict(role="assistant", content="half \ud83d of it", reasoning_content="\udc00")
-    changed = replace(run.trajectories[0], messages=[said], notes=["no_call: \ud83d"], question_text="\ud83d?")
+    changed = run.trajectories[0].model_copy(
+        update=dict(messages=[said], notes=["no_call: \ud83d"], question_text="\ud83d?")
+    )
     write_run_page(tmp_path / "page.html", [replace(run, name="model \ud83d", trajectories=[changed])])
     assert "model" in (tmp_path / "page.html").read_text(encoding="utf-8")
 

@@ -143,7 +143,7 @@ def test_what_the_model_reads_and_what_the_log_keeps_in_plain_words(tmp_path):
     assert [m["role"] for m in sent] == ["system", *["user", "assistant"] * 2, "user"]
     assert 'query ["sql"]' in sent[0]["content"] and sent[4]["content"].startswith("query {")
     assert [m["role"] for m in played.messages][:4] == ["system", "user", "assistant", "tool"]
-    assert played.episode.correct and played.episode.usage["text_calls"] == 2
+    assert played.correct and played.usage["text_calls"] == 2
 
 
 def test_how_tools_arrived_stands_in_the_log_and_is_told(tmp_path, capsys):

@@ -181,10 +181,10 @@ _NO_LOG = "Write a log with: sql_env evaluate --log FOLDER"
 def _choose_trajectory(log: str, found: list, question: str | None, episode: int | None) -> Any:
     "The first episode of a log with this question and index; raises `ValueError` that says what there is."
     for trajectory in found:
-        result = trajectory.episode
-        if question in (None, result.question_id) and episode in (None, result.episode_index):
+        named = trajectory.question_id, trajectory.episode_index
+        if question in (None, named[0]) and episode in (None, named[1]):
             return trajectory
-    first = [f"{t.episode.episode_index} {t.episode.question_id}" for t in found[:5]]
+    first = [f"{t.episode_index} {t.question_id}" for t in found[:5]]
     more = ", ..." if len(found) > 5 else ""
     there = f": {', '.join(first)}{more}" if found else ""
     raise ValueError(f"{log} has no such episode; there are {len(found)}{there}.")
@@ -374,8 +374,8 @@ def _rescore_command(
     loaded = questions.load(about.get("n_questions"), show_progress=not as_json)
     rescored = rescore_log(log, loaded, verify)
     replace_log(out, rescored.about, rescored.trajectories)
-    before = EvaluationResult(about["policy"], [t.episode for t in old])
-    after = EvaluationResult(about["policy"], [t.episode for t in rescored.trajectories])
+    before = EvaluationResult(about["policy"], old)
+    after = EvaluationResult(about["policy"], rescored.trajectories)
     if as_json:
         report: Fields = dict(
             path=str(out),

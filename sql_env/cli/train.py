@@ -403,7 +403,7 @@ def _check_trajectories(log: Path, questions: "QuestionSet") -> Fields:
 
     about, made = read_log(log)
     env = _log_env(about, questions)
-    differing = {t.episode.episode_index: replay_trajectory(env, t, robust=None)[1] for t in made}
+    differing = {t.episode_index: replay_trajectory(env, t, robust=None)[1] for t in made}
     problems = [f"episode {i}: {told[0]}" for i, told in differing.items() if told]
     return dict(episodes=len(made), changed=len(problems), problems=problems)
 

@@ -8,7 +8,6 @@ Docs: https://hjerpe.github.io/sql_env/evaluation/harness.html.md"""
 __all__ = ['RunStopped', 'describe_env', 'evaluate', 'hack_floor', 'suite_parts', 'check_part']
 
 # %% ../../nbs/evaluation/07_harness.ipynb #4ae801fc
-import copy
 import json
 import zlib
 from collections import Counter
@@ -16,13 +15,12 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import sql_env
 from ..database.guards import Limits
-from .logs import EpisodeLog, rescore_trajectory, run_details
+from .logs import EpisodeLog, run_details
 from .results import EvaluationResult
 from sql_env.evaluation.rollouts import (
     PERMANENT_NOTE,
@@ -32,18 +30,9 @@ from sql_env.evaluation.rollouts import (
     _run_plan,
     plan_episodes,
 )
-from sql_env.evaluation.rows import (
-    EpisodeResult,
-    Trajectory,
-    changes_text,
-    content_hash,
-    question_hashes,
-    suite_hash,
-    text_hash,
-)
+from .rows import Trajectory, suite_hash, text_hash
 from ..paths import ProgressBar, read_asset
 from ..play.acts import ACTIONS
-from ..play.chat import tool_schemas
 from ..play.episode import EpisodeEnv
 from ..plugins import Fields
 from ..policies.baselines import Policy, hacks_for, most_frequent_answer
@@ -110,13 +99,6 @@ class _RunLimits:
             )
         return ""
 
-# %% ../../nbs/evaluation/07_harness.ipynb #1eddb8e4
-def _first_messages(env: Any, policy: Any, reset: Fields) -> list[Fields]:
-    "What a model would be sent first in an episode; nothing where that can't be known."
-    if not isinstance(env, EpisodeEnv) or not hasattr(policy, "initial_messages"):
-        return []
-    return policy.initial_messages(copy.copy(env).reset(**reset))
-
 # %% ../../nbs/evaluation/07_harness.ipynb #221c9c92
 _MAX_PERMANENT = 3  # episodes in a row with an error that would come in each
 
@@ -134,7 +116,7 @@ class _GatedRun:
         self.name, self.limits, self.log = name, limits, log
         done = log.done if log else {}
         self.todo = [planned for planned in plan if planned.episode_index not in done]
-        self.results: dict[int, EpisodeResult] = {}
+        self.results: dict[int, Trajectory] = {}
         self.spent: Counter = Counter()  # usage of all episodes of the log, crashed ones too
         self.largest: Counter = Counter()  # usage of the dearest episode
         self.n_correct = self.n_completed = 0
@@ -157,7 +139,7 @@ class _GatedRun:
             self.reason = "" if n_under_way else why
         return not why
 
-    def _add(self, result: EpisodeResult) -> None:
+    def _add(self, result: Trajectory) -> None:
         self.results[result.episode_index] = result
         self.spent.update(result.usage)
         self.largest |= Counter(result.usage)
@@ -168,17 +150,16 @@ class _GatedRun:
         "See whether a limit is reached."
         self.reason = self.reason or self.limits.reason_to_stop(self.spent)
 
-    def add(self, result: EpisodeResult, played: Trajectory | None = None) -> None:
+    def add(self, result: Trajectory) -> None:
         "Write and count an episode of this call, and see whether it was the last."
         self._add(result)
         self.crashed += result.error is not None
-        is_permanent = played is not None and PERMANENT_NOTE in played.notes
-        self.permanent = self.permanent + 1 if is_permanent else 0
+        self.permanent = self.permanent + 1 if PERMANENT_NOTE in result.notes else 0
         if self.permanent >= min(_MAX_PERMANENT, len(self.todo)):
             self.reason = str(result.error)
-        if self.log and played:
+        if self.log:
             try:
-                self.log.append(played)
+                self.log.append(result)
             except OSError as e:
                 self.is_unwritten = True
                 kept = sum(r.error is None for r in self.results.values()) - (result.error is None)
@@ -192,7 +173,7 @@ class _GatedRun:
         "Take in the episodes as they are finished; an interruption, or a worker that fails, ends the run."
         try:
             for played in bar.watch(episodes):
-                self.add(played.episode, played)
+                self.add(played)
                 bar.label = self.label
                 if self.is_unwritten:
                     return
@@ -320,32 +301,6 @@ def _as_env(env: Any, policy: Any, batch: int) -> Any:
         policy.check_questions(env.questions)
     return env
 
-# %% ../../nbs/evaluation/07_harness.ipynb #02a4a7e4
-def _contents_of_today(env: Any, policy: Any, played: Trajectory) -> dict[str, str]:
-    "The hashes that an episode of a log would have if it were played now."
-    question = env.questions.get(played.reset.get("question_id", played.episode.question_id))
-    is_here = isinstance(env, EpisodeEnv)
-    path = env.questions.databases[question.database_name] if is_here else None
-    hashes = question_hashes(question, path)
-    known = "prompt" in played.episode.hashes
-    if known and (messages := _first_messages(env, policy, played.reset)):
-        hashes["prompt"] = content_hash(messages, tool_schemas(policy.actions))
-    return hashes
-
-# %% ../../nbs/evaluation/07_harness.ipynb #ffd63cfe
-def _grade_changed(env: Any, log: EpisodeLog, robust: bool) -> str:
-    "Grade the episodes of a log anew whose gold alone changed; in words, what changed and what is done about it."
-    changes = [names for _, names in log.changed.values()]
-    for index, (played, names) in sorted(log.changed.items()):
-        if names == ["gold"] and isinstance(env, EpisodeEnv):
-            graded, difference = rescore_trajectory(env, played, robust)
-            if not difference:
-                log.append(graded)
-                log.done[index] = graded.episode
-    graded_n = sum(index in log.done for index in log.changed)
-    done = f"{graded_n} judged again, {len(changes) - graded_n} played again"
-    return f"changed since the log was written: {changes_text(changes)}; {done}" if changes else ""
-
 # %% ../../nbs/evaluation/07_harness.ipynb #5602604b
 def _keep_channel(channel: Fields, log: EpisodeLog | None) -> str:
     "Put how tools reach the model into the header of a log; in words, whether they did so otherwise before."
@@ -377,17 +332,12 @@ def evaluate(
     plan = _repeat(plan_episodes(env, n_episodes, seed), epochs, seed)
     name = getattr(policy, "name", type(policy).__name__)
     about = _describe_run(env, policy, len(plan), seed, epochs, robust)
-    rollouts = _Rollouts(env, policy, batch, robust, keep_turns=log is not None)
-    contents = partial(_contents_of_today, env, policy)
-    with EpisodeLog(log, about, run_details(policy), contents) if log else nullcontext() as file:
-        changes = _grade_changed(env, file, robust) if file else ""
+    rollouts = _Rollouts(env, policy, batch, robust)
+    with EpisodeLog(log, about, run_details(policy)) if log else nullcontext() as file:
         run = _GatedRun(name, plan, caps, file)
         bar = ProgressBar(run.label, len(run.todo), progress)
-        bar.tell(changes)
         if file and file.is_cut:
             bar.tell("the log ended in half a line, which is dropped: its episode is played again")
-        if file and file.other_hashes:
-            bar.tell(f"other than when the log was begun: {', '.join(file.other_hashes)}")
         if run.todo and run.may_begin(0):
             _probe(policy, bar)
             if channel := getattr(getattr(policy, "backend", None), "channel", {}):

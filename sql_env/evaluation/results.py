@@ -24,9 +24,10 @@ from .. import meanings
 from .logs import _setting_differences, hash_differences, mixed_contents, read_log
 from sql_env.evaluation.rows import (
     NOT_JUDGED_REASONS,
-    EpisodeResult,
+    Trajectory,
     changed_contents,
     changes_text,
+    classify_failure,
 )
 from ..play.acts import ACTIONS, ENDS
 from ..plugins import Fields
@@ -89,7 +90,7 @@ def _wilson_interval(rate: float, n: int) -> tuple[float, float]:
 def rate_interval(
     values: Sequence[float],  # 1 or 0 per episode
     databases: Sequence[str],  # the database of each
-    golds: Sequence[str],  # the gold query of each, see `EpisodeResult.gold`
+    golds: Sequence[str],  # the gold query of each, see `Trajectory.gold`
 ) -> tuple[float, float]:
     "Student's t interval (95 %) of a rate by database, on its log odds; by gold query if there is but one database."
     if not len(values):
@@ -220,17 +221,20 @@ def _mean(values: Iterable[float]) -> float:
     return sum(values) / len(values) if values else float("nan")
 
 # %% ../../nbs/evaluation/06_results.ipynb #edb79b13
+_NO_COLUMNS = ("verdicts", "turns", "messages", "calls", "notes")  # of `EvaluationResult.frame`
+
+
 @dataclass
 class EvaluationResult:
     "Episodes of one policy on one set of questions, with rates and intervals."
 
     policy: str
-    episodes: list[EpisodeResult]
+    episodes: list[Trajectory]
     settings: Fields = field(default_factory=dict)  # all that is needed to play it again
     hack_floor: dict[str, float] = field(default_factory=dict)  # see `hack_floor`
 
     @property
-    def completed(self) -> list[EpisodeResult]:
+    def completed(self) -> list[Trajectory]:
         "The episodes that did not crash; rates are means over these."
         return [e for e in self.episodes if e.error is None]
 
@@ -338,9 +342,9 @@ class EvaluationResult:
 
         rows, judges = [], [name for name in self.judges if name != "value"]
         for e in self.episodes:
-            found = dict(correct=e.correct, reason=e.reason)
+            found = dict(correct=e.correct, reason=e.reason, failure=classify_failure(e))
             found |= {name: e.verdict(name) for name in judges}
-            rows.append({n: x for n, x in vars(e).items() if n != "verdicts"} | found)
+            rows.append({n: x for n, x in e if n not in _NO_COLUMNS} | found)
         return pd.DataFrame(rows)
 
     def by(self, name: str):
@@ -438,7 +442,7 @@ class Comparison:
     differs: tuple[
         str, ...
     ] = ()  # what else differs between the runs: a setting and its two values
-    changed: str = ""  # of which pairs the content differs; only those with other prompts count
+    changed: str = ""  # of which pairs the content differs, which are left out
     p_holm: float | None = None  # corrected by Holm's method where several results are compared
 
     def __repr__(self):
@@ -458,9 +462,7 @@ class Comparison:
         if self.differs:
             notes.append(f"the runs differ in more than the policy: {'; '.join(self.differs)}")
         if self.changed:
-            notes.append(
-                f"what was asked differs: {self.changed} pairs; all but those with another prompt alone are left out"
-            )
+            notes.append(f"what was asked differs: {self.changed} pairs, which are left out")
         if self.low != self.low:
             notes.append(
                 "all pairs have the same gold query, which says nothing about others: no interval"
@@ -482,12 +484,12 @@ class Comparison:
         return notes
 
 # %% ../../nbs/evaluation/06_results.ipynb #2a39de38
-def _found(e: EpisodeResult, by: str) -> bool | None:
+def _found(e: Trajectory, by: str) -> bool | None:
     "What a field of an episode or a judge says; None if it was not judged."
     return getattr(e, by) if hasattr(e, by) else e.verdict(by)
 
 # %% ../../nbs/evaluation/06_results.ipynb #8441533d
-def _by_try(result: EvaluationResult) -> dict[tuple[str, int], EpisodeResult]:
+def _by_try(result: EvaluationResult) -> dict[tuple[str, int], Trajectory]:
     "The completed episodes of a result, by their question and the number of the try."
     tries: Counter = Counter()
     found = {}
@@ -538,7 +540,7 @@ def compare(
     first, second = _by_try(a), _by_try(b)
     pairs = [(first[key], second[key]) for key in second if key in first]
     changes = [changed_contents(x.hashes, y.hashes) for x, y in pairs]
-    pairs = [pair for pair, names in zip(pairs, changes) if not set(names) - {"prompt"}]
+    pairs = [pair for pair, names in zip(pairs, changes) if not names]
     pairs = [pair for pair in pairs if None not in [_found(e, by) for e in pair]]
     if not pairs:
         raise ValueError(
@@ -757,7 +759,7 @@ def load_result(path: str | Path) -> EvaluationResult:
     if not path.exists():
         raise ValueError(f"There is no file {path}; sql_env evaluate writes one with --log.")
     about, trajectories = read_log(path)
-    episodes = sorted((t.episode for t in trajectories), key=lambda e: e.episode_index)
+    episodes = sorted(trajectories, key=lambda e: e.episode_index)
     return EvaluationResult(about["policy"], episodes, about, about.get("hack_floor", {}))
 
 # %% ../../nbs/evaluation/06_results.ipynb #611954f1

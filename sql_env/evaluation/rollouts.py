@@ -18,18 +18,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, islice, repeat
 from random import Random
+from time import perf_counter
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from sql_env.evaluation.rows import (
-    EpisodeResult,
     Trajectory,
-    _as_over,
+    _question_facts,
     _replay_versions,
     _time_stamp,
-    _with_verdicts,
-    episode_result,
-    question_hashes,
 )
 from ..play.episode import Episode, EpisodeEnv, Observation, Turn
 from ..play.session import Session
@@ -85,22 +82,6 @@ def plan_episodes(
         plan.append(_PlannedEpisode(i, reset, seed=seed * 1_000_003 + i))
     return plan
 
-# %% ../../nbs/evaluation/05_rollouts.ipynb #58a6229b
-def _crash_result(
-    env: Any, planned: _PlannedEpisode, error: Exception, usage: dict[str, float] | None = None
-) -> EpisodeResult:
-    "The result of an episode that crashed; what is known of its question is kept."
-    reset, said = planned.reset, f"{type(error).__name__}: {error}"[:500]
-    question_id = str(reset.get("question_id", reset.get("index", planned.episode_index)))
-    about: Fields = dict(
-        error=said, blame=getattr(error, "blame", "environment"), usage=usage or {}
-    )
-    question = getattr(getattr(env, "episode", None), "question", None)
-    if question is not None and question.question_id == question_id:
-        about |= dict(database=question.database_name, difficulty=question.difficulty)
-        about |= dict(hashes=question_hashes(question))
-    return EpisodeResult(planned.episode_index, question_id, **about)
-
 # %% ../../nbs/evaluation/05_rollouts.ipynb #276399ad
 PERMANENT_NOTE = (
     "permanent: the same error would come in each episode"  # a note of an episode that crashed
@@ -108,34 +89,41 @@ PERMANENT_NOTE = (
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #70e82b15
 def _record_episode(
-    env: Any, policy: Any, planned: _PlannedEpisode, error: Exception | None, started: str = ""
+    env: Any, policy: Any, planned: _PlannedEpisode, error: Exception | None, **times: Any
 ) -> Trajectory:
     "The trajectory of an episode that is over, not judged yet; `error` is what ended it before its time."
-    usage = {name: round(value, 6) for name, value in getattr(policy, "usage", {}).items()}
-    notes = list(getattr(policy, "notes", ()))
+    notes, transcript = list(getattr(policy, "notes", ())), getattr(policy, "transcript", {})
     if getattr(error, "is_permanent", isinstance(error, ImportError)):
         notes.append(PERMANENT_NOTE)
     if isinstance(error, RolloutAborted):
         notes.append(f"gave up: {error}")
         error = None
-    record = Trajectory(EpisodeResult(0, ""), dict(planned.reset), [], planned.seed)
-    record.notes, record.versions = notes, _replay_versions()
-    record.started, record.ended = started, _time_stamp()
-    transcript = getattr(policy, "transcript", {})
-    record.messages, record.calls = transcript.get("messages", []), transcript.get("calls", [])
+    fields: Fields = dict(
+        episode_index=planned.episode_index,
+        reset=planned.reset,
+        seed=planned.seed,
+        usage={name: round(value, 6) for name, value in getattr(policy, "usage", {}).items()},
+        ended=_time_stamp(),
+        versions=_replay_versions(),
+        notes=notes,
+        messages=transcript.get("messages", []),
+        calls=transcript.get("calls", []),
+        **times,
+    )
     if error is None:
         try:
-            result = episode_result(env.episode, planned.episode_index, usage, robust=False)
-            record.episode, record.turns = _as_over(result), list(env.episode.turns)
+            played = Trajectory.from_episode(env.episode, robust=False, **fields)
+            played.end()
+            return played
         except Exception as e:
             error = e
-    if error is not None:
-        record.episode = _crash_result(env, planned, error, usage)
-    if record.episode.hashes:
-        record.set_question(env.episode.question)
-        record.set_prompt(getattr(policy, "actions", ()))
-    record.find_blame()
-    return record
+    reset = planned.reset
+    asked = str(reset.get("question_id", reset.get("index", planned.episode_index)))
+    question: Any = getattr(getattr(env, "episode", None), "question", None)
+    is_known = getattr(question, "question_id", "") == asked
+    fields |= _question_facts(question) if is_known else dict(question_id=asked)
+    blame, said = getattr(error, "blame", "environment"), f"{type(error).__name__}: {error}"
+    return Trajectory(error=said[:500], blame=blame, **fields)
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #2e966d8a
 class _Slot:
@@ -144,14 +132,22 @@ class _Slot:
     def __init__(self, env: Any, policy: Any, planned: _PlannedEpisode):
         self.env, self.policy, self.planned = env, policy, planned
         self.error: Exception | None = None
-        self.started = _time_stamp()
+        self.started, self.env_seconds = _time_stamp(), 0.0
         self.observation: Observation | None = None
         try:
             if hasattr(policy, "reset"):
                 policy.reset(planned.seed)
-            self.observation = env.reset(**planned.reset)
+            self.observe(env.reset, **planned.reset)
         except Exception as e:
             self.error = e
+
+    def observe(self, act: Callable[..., Observation], *args: Any, **options: Any) -> None:
+        "Take in what the environment gives, and how long that took."
+        begun = perf_counter()
+        try:
+            self.observation = act(*args, **options)
+        finally:
+            self.env_seconds += perf_counter() - begun
 
     @property
     def done(self) -> bool:
@@ -162,13 +158,14 @@ class _Slot:
         try:
             if isinstance(action, Exception):
                 raise action
-            self.observation = self.env.step(*action)
+            self.observe(self.env.step, *action)
         except Exception as e:
             self.error = e
 
     def played(self) -> tuple[Trajectory, Any]:
         "The trajectory, and the episode itself."
-        record = _record_episode(self.env, self.policy, self.planned, self.error, self.started)
+        times: Fields = dict(started=self.started, env_seconds=self.env_seconds)
+        record = _record_episode(self.env, self.policy, self.planned, self.error, **times)
         return record, getattr(self.env, "episode", None)
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #eb74a98a
@@ -226,16 +223,16 @@ class _Rollouts:
     policy: Any
     batch: int = 1  # episodes side by side, for a policy with `select_actions`
     robust: bool = True  # judge answers on instances made for the query
-    keep_turns: bool = True  # of no use without a log
 
     def play(self, plan: Iterable[_PlannedEpisode]) -> Iterator[Trajectory]:
         "Play episodes; each comes with its verdicts."
         for played, episode in _play(self.env, self.policy, plan, self.batch):
-            if not self.keep_turns:
-                played.turns, played.messages, played.calls = [], [], []
             is_judged = not isinstance(episode, Episode) or episode.verify != "value"
-            if played.episode.error is None and (self.robust or is_judged):
-                played.episode = _with_verdicts(played.episode, episode)
+            if played.error is None and (self.robust or is_judged):
+                begun = perf_counter()
+                played.judge(episode)
+                played.env_seconds += perf_counter() - begun
+            played.env_seconds = round(played.env_seconds, 6)
             yield played
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #9eda9e72
@@ -338,7 +335,7 @@ class TreeNode:
         "Whether no episode below came to its end: its model or environment failed."
         if self.children:
             return all(child.has_crashed for child in self.children)
-        return self.trajectory is None or bool(self.trajectory.episode.error)
+        return self.trajectory is None or bool(self.trajectory.error)
 
     @property
     def value(self) -> float:
@@ -359,7 +356,7 @@ class TreeNode:
             said = (
                 "(start)" if node is self else str(node.turn.action) if node.turn else "(gave up)"
             )
-            end = "" if node.trajectory is None else f"  [{node.trajectory.episode.reason}]"
+            end = "" if node.trajectory is None else f"  [{node.trajectory.reason}]"
             indent = "  " * (len(node.path) - len(self.path))
             lines.append(f"{node.returns:+.2f}  {indent}{said.splitlines()[0][:60]}{end}")
         return "\n".join(lines)

@@ -536,7 +536,8 @@ def _record_trajectory(
     play_episode(env, policy, env.reset(**reset))
     assert env.episode is not None
     style = getattr(policy, "style", "")
-    return Trajectory.from_episode(env.episode, index, reset=reset, seed=seed, style=style)
+    fields: Fields = dict(episode_index=index, reset=reset, seed=seed, style=style)
+    return Trajectory.from_episode(env.episode, trust_gold=True, **fields)
 
 # %% ../../nbs/training/01_experts.ipynb #8234fd4d
 class ExpertTrajectories:
@@ -562,10 +563,9 @@ class ExpertTrajectories:
         self.dropped = {}
         for index, reset, seed in self.plan:
             trajectory = _record_trajectory(self.env, self.policy, index, reset, seed)
-            episode = trajectory.episode
             _, problems = replay_trajectory(self.replay_env, trajectory, robust=None)
             if not trajectory.correct:
-                problems.append(f"{episode.question_id}: {episode.reason}")
+                problems.append(f"{trajectory.question_id}: {trajectory.reason}")
             if problems:
                 self.dropped[index] = problems[0]
             else:

@@ -540,5 +540,5 @@ def right_trajectories(
     right: dict[str, Trajectory] = {}
     for trajectory in sorted(played, key=lambda t: len(t.turns)):
         if trajectory.correct and not any(turn.error for turn in trajectory.turns):
-            right.setdefault(trajectory.episode.question_id, trajectory)
+            right.setdefault(trajectory.question_id, trajectory)
     return list(right.values())

@@ -622,22 +622,21 @@ def _logged_answer(
     if found is not None and "shown" not in found.text and "cut" not in found.text:
         last = [tuple(parse_cell(cell) for cell in row) for row in found.rows]
     text = answers[-1].action.argument if answers else ""
-    return _as_judged(text, last, question, trajectory.episode.reason) if text else (None, None)
+    return _as_judged(text, last, question, trajectory.reason) if text else (None, None)
 
 # %% ../../nbs/view/01_episode.ipynb #26717466
 def _logged_outcome(
     trajectory: Trajectory, question: Question | None, failure: str
 ) -> Outcome | None:
     "How an episode with a kind of failure ended; None if it did not."
-    result = trajectory.episode
-    if not result.reason:
+    if not trajectory.reason:
         return None
     rows, verdict = _logged_answer(trajectory, question)
     if verdict is None:
-        knows_more = result.correct or result.reason in _WITHOUT_DETAIL
-        detail = "" if knows_more else VERDICT_REASONS.get(result.reason, "")
-        verdict = Verdict(result.correct, result.reason, detail)
-    if result.reason == "no_answer" and failure not in ("", "budget"):
+        knows_more = trajectory.correct or trajectory.reason in _WITHOUT_DETAIL
+        detail = "" if knows_more else VERDICT_REASONS.get(trajectory.reason, "")
+        verdict = Verdict(trajectory.correct, trajectory.reason, detail)
+    if trajectory.reason == "no_answer" and failure not in ("", "budget"):
         verdict = replace(
             verdict, detail=f"It ended without an answer: {FAILURES.get(failure, failure)}"
         )
@@ -647,15 +646,19 @@ def _logged_outcome(
             q["question_text"],
             Outcome(Verdict(right, "match" if right else "undisclosed"), gold_sql=q["gold_sql"]),
         )
-        for q, right in zip(asked + trajectory.follow_ups, result.turns_correct)
+        for q, right in zip(asked + trajectory.follow_ups, trajectory.turns_correct)
     ]
     changes = any(_turn_gives(t.action.action_type) == "changes" for t in trajectory.turns)
     return Outcome(
         verdict,
-        {name: v for name, v in result.verdicts.items() if result.correct and name != "value"},
+        {
+            name: v
+            for name, v in trajectory.verdicts.items()
+            if trajectory.correct and name != "value"
+        },
         rows,
-        result.grounded,
-        "" if result.correct else answer_query(trajectory),
+        trajectory.grounded,
+        "" if trajectory.correct else answer_query(trajectory),
         trajectory.gold_sql or (question.gold_text if question else ""),
         (question.gold_answer or ()) if question else (),
         turns,
@@ -670,22 +673,22 @@ def view_trajectory(
     policy: str = "",  # name of who played; that of the log if not given
 ) -> EpisodeView:
     "The view of a recorded episode."
-    about, result = about or {}, trajectory.episode
+    about = about or {}
     known = [*questions, *questions.quarantined] if questions is not None else []
-    fits = (q for q in known if q.question_id == result.question_id)
-    question = next((q for q in fits if result.database in ("", q.database_name)), None)
+    fits = (q for q in known if q.question_id == trajectory.question_id)
+    question = next((q for q in fits if trajectory.database in ("", q.database_name)), None)
     tables: Sequence[TableInfo] = ()
     if question is not None and questions is not None:
         with suppress(Exception):  # its file may be gone
             tables = questions.database(question.database_name).infos
     note = "The question is not among those that are loaded, so neither schema nor gold's rows can be shown."
-    if result.error:
-        note = f"The policy or the environment crashed: {result.error}"
+    if trajectory.error:
+        note = f"The policy or the environment crashed: {trajectory.error}"
     failure, budget = classify_failure(trajectory), str(about.get("budget", 15))
     text = trajectory.question_text or (question.question_text if question else "")
-    facts = result.question_id, result.difficulty, question.split if question else ""
+    facts = trajectory.question_id, trajectory.difficulty, question.split if question else ""
     return EpisodeView(
-        text or f"Question {result.question_id}",
+        text or f"Question {trajectory.question_id}",
         tuple(trajectory.turns),
         max(int(budget) if budget.isdigit() else 15, len(trajectory.turns)),
         tuple(tables[:_MAX_TABLES]),
@@ -694,7 +697,7 @@ def view_trajectory(
         " · ".join(filter(None, facts)),
         policy or str(about.get("policy", "")),
         _logged_outcome(trajectory, question, failure),
-        note if result.error or question is None else "",
+        note if trajectory.error or question is None else "",
         messages=tuple(trajectory.messages),
         calls=tuple(trajectory.calls),
         notes=tuple(trajectory.notes),

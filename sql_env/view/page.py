@@ -241,9 +241,7 @@ class LoggedRun:
     def result(self) -> EvaluationResult:
         "The episodes as `evaluate` returns them."
         floor = self.about.get("hack_floor") or {}
-        return EvaluationResult(
-            self.name, [t.episode for t in self.trajectories], self.about, floor
-        )
+        return EvaluationResult(self.name, [*self.trajectories], self.about, floor)
 
 # %% ../../nbs/view/02_page.ipynb #1e8fe25a
 def _named_apart(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
@@ -342,18 +340,18 @@ _ENDINGS = {"": "gave up", "no_answer": "gave up", "abstained": "abstained"}
 
 def _end_data(trajectory: Trajectory) -> Fields:
     "How an episode ended, for the table of runs."
-    result, failure = trajectory.episode, classify_failure(trajectory)
-    state = "right" if result.correct else _ENDINGS.get(result.reason, "wrong")
-    tags = [FAILURES.get(failure, ""), (result.error or "")[:160]]
-    if not (result.error or result.correct) and state == "wrong":
-        tags.append(_REASONS.get(result.reason, result.reason))
-    if result.correct and result.robust is False:
+    failure = classify_failure(trajectory)
+    state = "right" if trajectory.correct else _ENDINGS.get(trajectory.reason, "wrong")
+    tags = [FAILURES.get(failure, ""), (trajectory.error or "")[:160]]
+    if not (trajectory.error or trajectory.correct) and state == "wrong":
+        tags.append(_REASONS.get(trajectory.reason, trajectory.reason))
+    if trajectory.correct and trajectory.robust is False:
         tags.append("not robust")
-    if result.correct and result.reason == "abstained":
+    if trajectory.correct and trajectory.reason == "abstained":
         tags.append(_REASONS["abstained"])
-    tokens = sum(result.usage.get(f"{kind}_tokens", 0) for kind in ("prompt", "completion"))
-    tags += [f"{result.steps} steps", f"{tokens:,.0f} tokens" if tokens else ""]
-    return dict(state="crashed" if result.error else state, tags=[tag for tag in tags if tag])
+    tokens = sum(trajectory.usage.get(f"{kind}_tokens", 0) for kind in ("prompt", "completion"))
+    tags += [f"{trajectory.steps} steps", f"{tokens:,.0f} tokens" if tokens else ""]
+    return dict(state="crashed" if trajectory.error else state, tags=[tag for tag in tags if tag])
 
 # %% ../../nbs/view/02_page.ipynb #06fae2af
 def _rows_data(runs: Sequence[LoggedRun]) -> list[tuple[Fields, list[Trajectory | None]]]:
@@ -361,19 +359,19 @@ def _rows_data(runs: Sequence[LoggedRun]) -> list[tuple[Fields, list[Trajectory 
     pairs: dict[tuple[int, str], list[Trajectory | None]] = {}
     for i, run in enumerate(runs):
         for t in run.trajectories:
-            key = t.episode.episode_index, t.episode.question_id
+            key = t.episode_index, t.question_id
             pairs.setdefault(key, [None] * len(runs))[i] = t
     rows: list[tuple[Fields, list[Trajectory | None]]] = []
     for (index, name), played in sorted(pairs.items(), key=lambda pair: pair[0]):
         some = [t for t in played if t is not None]
         ends = [t and _end_data(t) for t in played]
-        facts = some[0].episode
+        facts = some[0]
         marks = {f"={end['state']}" for end in ends if end}
         marks |= {f"={failure}" for t in some if (failure := classify_failure(t))}
         marks |= {"=differs"} if len({end["state"] for end in ends if end}) > 1 else set()
         words = [name, some[0].question_text, facts.database, facts.difficulty, *sorted(marks)]
         for t in some:
-            words += [t.episode.reason, t.episode.error or ""]
+            words += [t.reason, t.error or ""]
             words += [f"{turn.action.argument} {turn.error}" for turn in t.turns]
             words += [str(m.get("content") or "") for m in t.messages if m["role"] == "assistant"]
         row: Fields = dict(
