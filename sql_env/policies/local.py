@@ -7,7 +7,7 @@ Docs: https://hjerpe.github.io/sql_env/policies/local.html.md"""
 # %% auto #0
 __all__ = ['COMPACT_TEMPLATE', 'MODEL_SETTINGS_FILE', 'ADAPTER_FILE', 'BASE_HASH', 'as_text', 'parse_assistant_text',
            'shows_tools', 'as_template_reads', 'weights_hash', 'load_model_settings', 'load_weights', 'CachedWriter',
-           'complete_batches', 'only_completion', 'local_usage', 'LocalModel']
+           'complete_batches', 'only_completion', 'local_usage', 'LocalModel', 'local_model']
 
 # %% ../../nbs/policies/05_local.ipynb #27437114
 import json
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..play.acts import ACTS
-from ..plugins import Fields, needs_extra
+from ..plugins import Fields, find, names, needs_extra
 from .requests import Completion, RolloutAborted
 
 # %% ../../nbs/policies/05_local.ipynb #db8f88d3
@@ -712,3 +712,14 @@ class LocalModel:
 
     def __getstate__(self):
         return self.__dict__ | {"_writer": None} | ({"_loaded": None} if self.path else {})
+
+# %% ../../nbs/policies/05_local.ipynb #10ca1md2
+def local_model(
+    source: str | Path,  # a folder, a name on the Hub, a .gguf file, or an adapter's folder
+    **options: Any,  # of `LocalModel`
+) -> LocalModel:
+    "The backend of a model on this machine: found in `plugins` by a file in its folder, or `LocalModel`."
+    for mark in names("models"):
+        if Path(source, mark).is_file():
+            return find("models", mark)(source, **options)
+    return LocalModel(source, **options)
