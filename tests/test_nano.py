@@ -7,8 +7,8 @@ from hashlib import sha256
 import pytest
 from tables import cases
 
-from sql_env import EpisodeEnv, SourceError, evaluate, load
-from sql_env.cli.app import make_policy
+from sql_env import ChatPolicy, EpisodeEnv, SourceError, evaluate, load
+from sql_env.cli.app import ModelOptions, make_policy
 from sql_env.nano.model import NANO_WEIGHTS, NanoModel, NanoPolicy, find_nano
 from sql_env.nano.text import NumberedNames, _number_messages
 from sql_env.play.chat import initial_messages
@@ -63,6 +63,9 @@ def test_calls_are_written_with_numbers_and_read_with_names(monkeypatch):
 def test_a_folder_is_a_policy_and_others_say_what_to_give(folder, tmp_path):
     bundled = load("bundled")
     assert make_policy(str(folder), bundled).backend.path == str(folder)
+    [by_model] = ModelOptions(model=[str(folder)]).make_policies()
+    assert isinstance(by_model.backend, NanoModel) and isinstance(ChatPolicy(folder).backend, NanoModel)
+    assert by_model.max_chars == 600 and by_model.patience == 3
     run = tmp_path / "run"
     (run / "all").mkdir(parents=True)
     (run / "recipe.json").write_text(json.dumps(dict(recipe=dict(stages=[dict(name="few"), dict(name="all")]))))

@@ -28,7 +28,7 @@ from sql_env.nano.text import _number_messages, render_transcript
 from sql_env.nano.training import NANO
 from sql_env.play.acts import ACTIONS, ACTS
 from sql_env.play.chat import SYSTEM_PROMPT
-from sql_env.policies.local import MODEL_SETTINGS_FILE, as_template_reads, load_model_settings
+from sql_env.policies.local import MODEL_SETTINGS_FILE, as_template_reads, load_model_settings, local_model
 from sql_env.policies.requests import Completion
 from sql_env.questions.question_set import save_question_set
 from sql_env.training import recipes
@@ -511,7 +511,7 @@ def test_a_stranger_s_recipe_and_model_are_found_by_name(tmp_path, monkeypatch):
         train("theirs", tmp_path / "run", stages=["x"])
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "theirs.json").touch()
-    assert runs._load_backend(tmp_path / "model") == "their player of model"
+    assert local_model(tmp_path / "model") == "their player of model"
 
 
 def test_a_scaled_stage_ends_with_its_rows_and_not_by_the_clock(tmp_path):

@@ -518,7 +518,7 @@ class ModelOptions:
 
     def _local_model(self, model: str) -> Any:
         "The model in a folder or a file."
-        from sql_env.policies.local import LocalModel
+        from sql_env.policies.local import LocalModel, local_model
 
         options = _parse_options(self.option or ())
         known = list(inspect.signature(LocalModel).parameters)[2:]
@@ -529,7 +529,7 @@ class ModelOptions:
                 )
         given: Fields = dict(max_new_tokens=self.max_tokens, temperature=self.temperature)
         options |= {"protocol": self.protocol} if self.protocol else {}
-        return LocalModel(model, **given | options)
+        return local_model(model, **given | options)
 
     def _endpoint(self, model: str) -> Any:
         "The model on a server."

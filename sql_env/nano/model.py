@@ -80,7 +80,7 @@ class NanoModel(LocalModel):
 
 # %% ../../nbs/nano/02_model.ipynb #a64cc38a
 class NanoPolicy(ChatPolicy):
-    "The model that comes with the package, or one that `sql_env train nano` made; needs the extra `train`."
+    "The model that comes with the package, or one that `sql_env train nano` made; needs `sql_env[train]`."
 
     made_for = "worlds"  # the source of questions that it can read
 

@@ -32,7 +32,7 @@ from ..play.session import Conversation
 from ..plugins import Fields
 from .baselines import OraclePolicy, parse_schema_info, play_episode
 from .endpoint import Endpoint
-from .local import LocalModel
+from .local import local_model
 from .requests import Completion, ModelError, RolloutAborted, usage_cost
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import load
@@ -142,7 +142,7 @@ class ChatPolicy:
         if isinstance(model, (str, Path)):
             is_here = not base_url and (Path(model).is_dir() or Path(model).suffix == ".gguf")
             server = str(model), base_url, api_key
-            model = LocalModel(model, **options) if is_here else Endpoint(*server, **options)
+            model = local_model(model, **options) if is_here else Endpoint(*server, **options)
         self.backend = model
         own = getattr(self.backend, "model_settings", {})
         self.nudges = own.get("nudges", 3) if nudges is None else nudges

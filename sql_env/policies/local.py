@@ -7,7 +7,7 @@ Docs: https://hjerpe.github.io/sql_env/policies/local.html.md"""
 # %% auto #0
 __all__ = ['COMPACT_TEMPLATE', 'MODEL_SETTINGS_FILE', 'ADAPTER_FILE', 'BASE_HASH', 'as_text', 'parse_assistant_text',
            'shows_tools', 'as_template_reads', 'weights_hash', 'load_model_settings', 'load_weights', 'CachedWriter',
-           'complete_batches', 'only_completion', 'local_usage', 'LocalModel']
+           'LocalModel', 'local_model']
 
 # %% ../../nbs/policies/05_local.ipynb #27437114
 import json
@@ -16,7 +16,7 @@ import time
 import warnings
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from inspect import signature
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..play.acts import ACTS
-from ..plugins import Fields, needs_extra
+from ..plugins import Fields, find, names, needs_extra
 from .requests import Completion, RolloutAborted
 
 # %% ../../nbs/policies/05_local.ipynb #db8f88d3
@@ -531,51 +531,6 @@ def _generate_batch(
     rows = output[:, width:].tolist()
     return [list(takewhile(lambda token: token not in ends, row)) for row in rows]
 
-# %% ../../nbs/policies/05_local.ipynb #17ac9310
-def complete_batches(
-    prompts: Sequence[Sequence[int]],  # tokens
-    write: Callable[[list[Sequence[int]], int], list[Completion]],  # prompts and a seed
-    limit: int,  # tokens of the longest prompt that the model can read
-    batch_size: int,
-    seeds: Sequence[int] = (),
-    by_length: bool = False,  # whether prompts of like length share a batch
-) -> list[Completion | Exception]:
-    "What is written after each prompt; `RolloutAborted` for one that is too long."
-    fitting = [i for i, prompt in enumerate(prompts) if len(prompt) <= limit]
-    if by_length:
-        fitting.sort(key=lambda i: len(prompts[i]))
-    found: dict[int, Completion] = {}
-    for start in range(0, len(fitting), batch_size):
-        part = fitting[start : start + batch_size]
-        seed = sum(seeds[i] for i in part) if seeds else 0
-        found.update(zip(part, write([prompts[i] for i in part], seed)))
-    too_long = f"the conversation is too long for the model, which can read {limit} tokens"
-    return [found.get(i) or RolloutAborted(too_long) for i in range(len(prompts))]
-
-# %% ../../nbs/policies/05_local.ipynb #3f57de73
-def only_completion(found: Sequence[Completion | Exception]) -> Completion:
-    "The completion of a single conversation; raises what stands in its place."
-    (completion,) = found
-    if isinstance(completion, Exception):
-        raise completion
-    return completion
-
-# %% ../../nbs/policies/05_local.ipynb #3358d65d
-def local_usage(
-    prompt: Sequence[int],
-    written: Sequence[int],
-    seconds: float,  # of this message; of a batch, its share
-    cached: int = 0,  # tokens of the prompt that were read before
-) -> dict[str, float]:
-    "The usage of a message that a model in this process wrote."
-    return dict(
-        prompt_tokens=len(prompt),
-        completion_tokens=len(written),
-        cached_tokens=cached,
-        retries=0,
-        seconds=seconds,
-    )
-
 # %% ../../nbs/policies/05_local.ipynb #c0dtyp32
 def _cpu_dtype() -> Any:
     "What the processor computes fastest in: bf16 where it has instructions for it, else float32."
@@ -680,7 +635,10 @@ class LocalModel:
         self, messages: Sequence[dict], tools: Sequence[dict], seed: int = 0
     ) -> Completion:
         "The model's message in one conversation; raises `RolloutAborted` if its context can't hold it."
-        return only_completion(self.complete_many([messages], tools, [seed]))
+        [completion] = self.complete_many([messages], tools, [seed])
+        if isinstance(completion, Exception):
+            raise completion
+        return completion
 
     def complete_many(
         self,
@@ -691,7 +649,15 @@ class LocalModel:
         "The model's message in each conversation; `RolloutAborted` for one that its context can't hold."
         prompts = [self.tokens(messages, tools) for messages in conversations]
         limit = self.context_length - self.max_new_tokens
-        return complete_batches(prompts, self._complete_batch, limit, self.batch_size, seeds, True)
+        fitting = [i for i, prompt in enumerate(prompts) if len(prompt) <= limit]
+        fitting.sort(key=lambda i: len(prompts[i]))  # those of like length share a batch
+        found: dict[int, Completion] = {}
+        for start in range(0, len(fitting), self.batch_size):
+            part = fitting[start : start + self.batch_size]
+            seed = sum(seeds[i] for i in part) if seeds else 0
+            found.update(zip(part, self._complete_batch([prompts[i] for i in part], seed)))
+        too_long = f"the conversation is too long for the model, which can read {limit} tokens"
+        return [found.get(i) or RolloutAborted(too_long) for i in range(len(prompts))]
 
     def _complete_batch(self, prompts: Sequence[Sequence[int]], seed: int) -> list[Completion]:
         "The model's messages after some prompts, from one call of `generate`."
@@ -708,7 +674,13 @@ class LocalModel:
         completions = []
         for prompt, (tokens, cached) in zip(prompts, written):
             text = tokenizer.decode(tokens, skip_special_tokens=False)
-            usage = local_usage(prompt, tokens, seconds, cached)
+            usage = dict(
+                prompt_tokens=len(prompt),
+                completion_tokens=len(tokens),
+                cached_tokens=cached,
+                retries=0,
+                seconds=seconds,
+            )
             truncated = len(tokens) >= self.max_new_tokens
             message = parse_assistant_text(text, tokenizer)
             if self.keep_tokens:
@@ -718,3 +690,14 @@ class LocalModel:
 
     def __getstate__(self):
         return self.__dict__ | {"_writer": None} | ({"_loaded": None} if self.path else {})
+
+# %% ../../nbs/policies/05_local.ipynb #10ca1md2
+def local_model(
+    source: str | Path,  # a folder, a name on the Hub, a .gguf file, or an adapter's folder
+    **options: Any,  # of `LocalModel`
+) -> LocalModel:
+    "The backend of a model on this machine: found in `plugins` by a file in its folder, or `LocalModel`."
+    for mark in names("models"):
+        if Path(source, mark).is_file():
+            return find("models", mark)(source, **options)
+    return LocalModel(source, **options)

@@ -37,9 +37,9 @@ from sql_env.policies.local import (
     ADAPTER_FILE,
     BASE_HASH,
     MODEL_SETTINGS_FILE,
-    LocalModel,
     _cpu_dtype,
     load_weights,
+    local_model,
     weights_hash,
 )
 from ..questions.question_set import QuestionSet
@@ -719,23 +719,15 @@ _DEFAULTS: Fields = dict(  # for models without settings
     budget=15,
 )
 
-# %% ../../nbs/training/05_run.ipynb #758f8788
-def _load_backend(folder: str | Path) -> Any:
-    "What plays the model of a folder: found in `plugins` by a file in it, or transformers."
-    for mark in names("models"):
-        if Path(folder, mark).is_file():
-            return find("models", mark)(folder)
-    return LocalModel(folder, batch_size=_BATCH)
-
 # %% ../../nbs/training/05_run.ipynb #4b5607ef
 def evaluate_checkpoint(
-    model: Any,  # its folder, or what `_load_backend` makes of it
+    model: Any,  # its folder, or what `local_model` makes of it
     suites: Iterable[str] | None = None,  # those that are available if None
     n: int = 500,  # questions of each
     settings: Fields | None = None,  # as `_evaluation_settings`; those of the folder if None
 ) -> dict[str, EvaluationResult]:
     "Results of a model in evaluation suites, by name."
-    backend = _load_backend(model) if isinstance(model, (str, Path)) else model
+    backend = local_model(model) if isinstance(model, (str, Path)) else model
     settings = _DEFAULTS | (backend.model_settings if settings is None else settings)
     if backend is not model:
         backend.max_new_tokens = settings["max_new_tokens"]

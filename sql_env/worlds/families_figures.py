@@ -601,9 +601,12 @@ def _count_by_relation(s: Sampler) -> _QuestionDraft:
     return selection.ask(counted)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #c5b31394
-def _period(s: Sampler, name: str) -> tuple[str, str]:
-    "SQL for the year or the month of a date, and the word for it."
-    word = s.one_of("year", "year", "month (written like 2021-03)")
+_MONTH = "month (written like 2021-03)"
+
+
+def _period(s: Sampler, name: str, *words: str) -> tuple[str, str]:
+    "SQL for the year or the month of a date, and the word for it, one of some."
+    word = s.choice(words)
     if s.habits["year"] == "substr":
         return f"substr({name}, 1, {4 if word == 'year' else 7})", word
     return f"strftime('{'%Y' if word == 'year' else '%Y-%m'}', {name})", word
@@ -614,7 +617,7 @@ def _per_period(s: Sampler) -> _QuestionDraft:
     "A figure for each year or month."
     event = s.table("event")
     selection = _sample_selection(s, event, s.one_of(0, 0, 1))
-    period, word = _period(s, event.date.name)
+    period, word = _period(s, event.date.name, "year", "year", _MONTH)
     figure = _sample_figure(s, selection, "count", "count", "sum", "average")
     order = period if s.chance(0.3) else ""
     query = selection.select(f"{period}, {figure.sql}", period, order_by=order)
@@ -627,7 +630,7 @@ def _top_period(s: Sampler) -> _QuestionDraft:
     "The year or month with the most rows or the highest total."
     event, top = s.table("event"), s.chance(0.75)
     selection = _sample_selection(s, event, s.one_of(0, 1, 1))
-    period, word = _period(s, event.date.name)
+    period, word = _period(s, event.date.name, "year", *[_MONTH] * 3)
     figure = _sample_figure(s, selection, "count", "count", "sum", "average")
     query = selection.select(period, period)
     slots = dict(period=word, hi="highest" if top else "lowest")
