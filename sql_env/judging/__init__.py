@@ -6,6 +6,8 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "explaining": "Explanation explain",
+        "judgement": "Judgement judge judgement_page_html",
+        "predictions": "PredictionError read_predictions",
         "rewards": "compute_score reward reward_func sql_of sql_reward_func sql_rubric",
     },
 )

@@ -201,7 +201,9 @@ def _smaller(
 # %% ../../nbs/judging/01_explaining.ipynb #eef0797e
 def _tables(scratch: Any) -> list[str]:
     "The tables of an instance."
-    found = scratch.con.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    found = scratch.con.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+    )
     return [name for (name,) in found]
 
 
