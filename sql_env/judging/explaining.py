@@ -269,6 +269,9 @@ class Explanation:
     def __bool__(self):
         return bool(self.verdict)
 
+    def __repr__(self):
+        return str(self)
+
     @property
     def headline(self) -> str:
         "The verdict in words."
