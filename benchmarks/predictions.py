@@ -24,9 +24,10 @@ from test_judging_files import KINDS, broken  # noqa: E402
 
 from sql_env import load  # noqa: E402
 from sql_env.evaluation.results import compare_all  # noqa: E402
-from sql_env.judging import PredictionError, judge, read_predictions, reward  # noqa: E402
-from sql_env.judging.predictions import align  # noqa: E402
+from sql_env.judging import PredictionError, judge, reward  # noqa: E402
+from sql_env.judging.predictions import align, read_predictions  # noqa: E402
 from sql_env.judging.rewards import _reward, rewards  # noqa: E402
+from sql_env.sql.text import sql_tokens  # noqa: E402
 
 SHARED = ROOT.parent / "shared"
 SPIDER = Path(os.environ.get("SQL_ENV_SPIDER", SHARED / "spider"))
@@ -95,7 +96,7 @@ def alignment(questions) -> dict:
 
 def layouts(sql: str, chance: random.Random) -> list[str]:
     "A query in ten layouts: blanks, lines, comments and a semicolon around and between its words."
-    words = sql.split()
+    words = [token.text for token in sql_tokens(sql)]
     ends = ("", ";", " ;\n", "\n-- done", "  ")
     made = []
     for n in range(10):

@@ -11,9 +11,9 @@ import pytest
 
 import sql_env
 from sql_env.evaluation.results import compare, compare_all
-from sql_env.judging import PredictionError, judge, judgement_page_html, read_predictions
-from sql_env.judging.judgement import RATES, RULES, find_cause
-from sql_env.judging.predictions import BIRD_MARK, align
+from sql_env.judging import PredictionError, judge
+from sql_env.judging.judgement import RATES, RULES, find_cause, judgement_page_html
+from sql_env.judging.predictions import BIRD_MARK, align, read_predictions
 from sql_env.sources.loading import load
 
 SPIDER = Path(os.environ.get("SQL_ENV_SPIDER", Path(__file__).parents[2] / "shared" / "spider"))

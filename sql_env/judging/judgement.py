@@ -1,4 +1,4 @@
-"""Predictions for all questions of a set judged: rates with intervals, why each is not right, and one page of the failures
+"""Predictions for a whole set judged: rates with intervals, why each is not right, and a page of the failures
 
 Docs: https://hjerpe.github.io/sql_env/judging/judgement.html.md"""
 

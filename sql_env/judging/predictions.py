@@ -1,4 +1,4 @@
-"""Predicted SQL as people publish it, laid beside the questions: a file that does not fit is an error, never a low score
+"""Predicted SQL as people publish it, laid beside its questions: a file that does not fit is an error, no low score
 
 Docs: https://hjerpe.github.io/sql_env/judging/predictions.html.md"""
 
