@@ -250,7 +250,7 @@ def _complete_questions(
         limits=usual,
         descriptions=drafts.descriptions,
     )
-    all_of_them = {head: q for head, q in reversed(parts)} | questions
+    all_of_them = dict(reversed(parts)) | questions
     found.in_order = [all_of_them[head] for head in sorted(all_of_them)]
     return found
 
