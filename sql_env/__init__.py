@@ -61,7 +61,7 @@ _MODULES = {
         "questions_needed results_frame results_markdown"
     ),
     "view": "EpisodeExplorer embed_page episode_html view_episode",
-    "judging": "explain reward",
+    "judging": "explain judge reward",
     "models": "SQLAction",
     "client": "SQLEnv SessionLostError list_questions",
     "integrations.trl": "SQLEnvTRL prompt_rows sql_env_reward_func",

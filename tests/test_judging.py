@@ -9,9 +9,9 @@ import pytest
 
 import sql_env
 from sql_env.database.guards import QueryError
-from sql_env.judging import compute_score, explain, reward, reward_func, sql_of, sql_reward_func, sql_rubric
+from sql_env.judging import compute_score, explain, reward, sql_of, sql_reward_func, sql_rubric
 from sql_env.judging.explaining import _fewer_rows
-from sql_env.judging.rewards import rewards
+from sql_env.judging.rewards import reward_func, rewards
 from sql_env.sources.loading import load
 
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"

@@ -4,6 +4,6 @@ Each module registers its commands with `app` when it is imported; what a comman
 """
 
 from sql_env.cli.app import app, main
-from sql_env.cli import play, evaluate, train  # the help lists commands in this order
+from sql_env.cli import play, evaluate, judge, train  # the help lists commands in this order
 
-__all__ = ["app", "evaluate", "main", "play", "train"]
+__all__ = ["app", "evaluate", "judge", "main", "play", "train"]

@@ -5,7 +5,9 @@ from sql_env import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "explaining": "Explanation explain",
-        "rewards": "compute_score reward reward_func sql_of sql_reward_func sql_rubric",
+        "explaining": "explain",
+        "judgement": "Judgement judge",
+        "predictions": "PredictionError",
+        "rewards": "compute_score reward sql_of sql_reward_func sql_rubric",
     },
 )

@@ -201,7 +201,9 @@ def _smaller(
 # %% ../../nbs/judging/01_explaining.ipynb #eef0797e
 def _tables(scratch: Any) -> list[str]:
     "The tables of an instance."
-    found = scratch.con.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    found = scratch.con.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+    )
     return [name for (name,) in found]
 
 
@@ -266,6 +268,9 @@ class Explanation:
 
     def __bool__(self):
         return bool(self.verdict)
+
+    def __repr__(self):
+        return str(self)
 
     @property
     def headline(self) -> str:

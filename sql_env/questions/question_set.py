@@ -428,7 +428,9 @@ class QuestionSet(Sequence):
     ):
         self.questions: list[Question] = []
         self.quarantined = list(quarantined)
+        self.in_order = list(quarantined)  # all of the source, see `load`; here in any order
         for q in questions:
+            self.in_order.append(q)
             is_bad = QUARANTINE_FLAGS.intersection(q.flags)
             (self.quarantined if is_bad else self.questions).append(q)
         self.name = name
@@ -486,6 +488,8 @@ class QuestionSet(Sequence):
         about = (self.databases, self.name, self.left_out, quarantined, limits)
         twin = QuestionSet(questions, *about, self.descriptions)
         twin.scheduler = scheduler
+        if questions is self.questions:
+            twin.in_order = self.in_order
         return twin
 
     def filter(
@@ -500,7 +504,9 @@ class QuestionSet(Sequence):
                 return False
             return all(_is_wanted(getattr(q, name), wanted) for name, wanted in fields.items())
 
-        return self.with_questions(filter(fits, self.questions), filter(fits, self.quarantined))
+        some = self.with_questions(filter(fits, self.questions), filter(fits, self.quarantined))
+        some.in_order = list(filter(fits, self.in_order))
+        return some
 
     def split(self, name: str) -> "QuestionSet":
         "The questions of one split; raises `KeyError` naming the splits there are."

@@ -238,19 +238,22 @@ def _complete_questions(
             database.close()
     known = _read_findings()
     audited = {question_id for question_id, _ in known}
-    questions = []
-    for _, turns in groupby(sorted(done), lambda i: parts[i][0]):
+    questions = {}
+    for head, turns in groupby(sorted(done), lambda i: parts[i][0]):
         q = as_conversation([done[i] for i in turns], QUARANTINE_FLAGS)
         is_audited = q.question_id in audited
-        questions.append(_with_findings(q, known, usual == Limits()) if is_audited else q)
-    return QuestionSet(
-        questions,
+        questions[head] = _with_findings(q, known, usual == Limits()) if is_audited else q
+    found = QuestionSet(
+        questions.values(),
         drafts.databases,
         drafts.name,
         left_out,
         limits=usual,
         descriptions=drafts.descriptions,
     )
+    all_of_them = dict(reversed(parts)) | questions
+    found.in_order = [all_of_them[head] for head in sorted(all_of_them)]
+    return found
 
 # %% ../../nbs/sources/05_loading.ipynb #a9e10fe1
 def _read_bundled(file: str = "questions") -> Drafts:
