@@ -199,7 +199,7 @@ def test_verdicts_stand_side_by_side(clinic):
     assert len(rows) == len(clinic.in_order) == found.n_episodes
     lucky = rows["vet_clinic-02"]
     assert (lucky.correct, lucky.robust, lucky.cause) == (True, False, "constant")
-    assert rows["vet_clinic-01"].error_kinds == ("unknown_table",)
+    assert rows["vet_clinic-01"].failed == "unknown_table"
     n = len(rows)
     assert found.rate() == found.rate("rule") == (n - 2) / n and found.rate("robust") == (n - 3) / n
     figures = json.loads(json.dumps(found.figures()))

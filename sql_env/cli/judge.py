@@ -66,7 +66,7 @@ def _print_judgements(console: Console, found: Sequence[Any]) -> None:
         proofs = j.reasons("certified")
         shares = [j.rate(by) for by in ("value", "rule", "robust", "lenient")]
         shares += [proofs[kind] / max(n, 1) for kind in ("proved", "proved if", "open")]
-        failed = str(sum(len(e.error_kinds) for e in j.episodes))
+        failed = str(sum(bool(e.failed) for e in j.episodes))
         table.add_row(escape(j.policy), *(f"{100 * share:.1f}" for share in shares), failed)
     console.print(table)
     for j in found:

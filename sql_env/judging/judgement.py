@@ -21,7 +21,7 @@ from typing import Any
 from ..database.database import Database
 from ..database.guards import QueryError
 from ..evaluation.results import EvaluationResult, rate_interval, rate_text
-from ..evaluation.rows import EpisodeResult, question_hashes
+from ..evaluation.rows import Trajectory, question_hashes
 from ..grading.answers import Verdict
 from ..grading.variants.pairs import _in_one_layout, instance_generator, pair_variants
 from .explaining import Attempt, Explanation, attempt, explain_attempt
@@ -114,12 +114,12 @@ RATES = dict(
 )
 
 
-@dataclass(frozen=True)
-class Prediction(EpisodeResult):
+class Prediction(Trajectory):
     "What was found about one prediction, by the names of `RATES`."
 
     sql: str = ""  # as it was predicted
     where: str = ""  # in its file
+    failed: str = ""  # kind of the error, of a query that can't be run
     left_out: str = ""  # why no episode plays the question
     cause: str = ""  # of `CAUSES`, if it is right by value and not on other contents
 
@@ -153,7 +153,7 @@ class Judgement(EvaluationResult):
     def figures(self) -> Fields:
         "All figures, for JSON."
         causes = Counter(e.cause for e in self.rows if e.cause)
-        failed = Counter(kind for e in self.rows for kind in e.error_kinds)
+        failed = Counter(e.failed for e in self.rows if e.failed)
         aside = self.aside or EvaluationResult(self.policy, [])
         return dict(
             system=self.policy,
@@ -179,7 +179,7 @@ def _judge_one(row: Prediction, q: Question, db: Database, rule: str, proofs: bo
     tried = attempt(row.sql, q, db)
     if tried.result is None:
         found = dict(value=tried.verdict, rule=tried.verdict)
-        return replace(row, verdicts=found, error_kinds=(tried.verdict.reason,))
+        return row.model_copy(update=dict(verdicts=found, failed=tried.verdict.reason))
     same = RULES[rule](tried.result.rows, q.gold_answer, q.ranks is not None)
     found = dict(value=tried.verdict, rule=Verdict(same, rule))
     cause = ""
@@ -190,7 +190,7 @@ def _judge_one(row: Prediction, q: Question, db: Database, rule: str, proofs: bo
             found["lenient"] = replace(robust, correct=cause in _OPEN)
         elif proofs:
             found["certified"] = tried.judged("certified")
-    return replace(row, verdicts=found, cause=cause)
+    return row.model_copy(update=dict(verdicts=found, cause=cause))
 
 
 def _judge_some(job: tuple) -> list[Prediction]:
@@ -233,8 +233,8 @@ def judge(
             not_judged[why] += 1
             continue
         row = Prediction(
-            i,
-            q.question_id,
+            episode_index=i,
+            question_id=q.question_id,
             database=q.database_name,
             difficulty=q.difficulty,
             hashes=question_hashes(q),
@@ -270,9 +270,7 @@ def judgement_page_html(judgement: Judgement) -> str:
         if row.cause:
             why = f"right on the database, not on other contents: {CAUSES[row.cause]}"
         else:
-            why = (
-                f"{'the query fails' if row.error_kinds else 'wrong on the database'}: {row.reason}"
-            )
+            why = f"{'the query fails' if row.failed else 'wrong on the database'}: {row.reason}"
         if row.cause or not row.correct:
             groups.setdefault(why, []).append((row, judgement.explain(row.question_id)))
     rates = [

@@ -141,7 +141,7 @@ def learn_group(
     import torch
     from transformers import DynamicCache
 
-    n, kept, leaves = _shared(rows), [], []
+    n, kept, leaves = _shared(rows), list[Any](), list[Any]()
     if n:
         read = model(input_ids=torch.tensor([rows[0][0][:n]]), use_cache=True, logits_to_keep=1)
         kept = [(layer.keys, layer.values) for layer in read.past_key_values.layers]
@@ -243,7 +243,9 @@ def reinforce_trainer_class() -> Any:
                 )
             self.env, self.settings, self.by = env, settings, by
             self.first_tries, self.max_turns = first_tries, max_turns
-            self.group_size: int = self.args.num_generations
+            given: Any = self.args  # TRL's `GRPOConfig`
+            self.group_size, self.beta = given.num_generations, given.beta
+            self.questions = given.generation_batch_size // self.group_size  # of a step
             limit = settings["max_new_tokens"]
             self.player = _Player(self.model, self.processing_class, limit)
             self.player.writer(-2)  # merged, to be copied as the start
@@ -254,8 +256,7 @@ def reinforce_trainer_class() -> Any:
 
         def get_train_dataloader(self) -> DataLoader:
             ids: Any = self.train_dataset
-            questions = self.args.generation_batch_size // self.group_size
-            n = min(len(ids), questions * (2 if self.first_tries else 1))
+            n = min(len(ids), self.questions * (2 if self.first_tries else 1))
             order = torch.Generator().manual_seed(self.args.seed)
             options: Fields = dict(batch_size=n, shuffle=True, generator=order, drop_last=True)
             return DataLoader(ids, collate_fn=lambda part: dict(ids=part), **options)
@@ -293,12 +294,12 @@ def reinforce_trainer_class() -> Any:
             groups, first = self._groups(inputs["ids"])
             played = _cpu_seconds()
             model.train()
-            rows = [found for group in groups if (found := group_rows(group))]
+            rows = [taught for group in groups if (taught := group_rows(group))]
             written = sum(sum(mask) for group in rows for _, mask, _ in group)
             sums, seen = Counter[str](), 0.0
             for i, group in enumerate(rows):
-                start = self.start if self.args.beta > 0 or i == 0 else None  # else one is watched
-                found = learn_group(model, group, written, start, self.args.beta)
+                start = self.start if self.beta > 0 or i == 0 else None  # else one is watched
+                found = learn_group(model, group, written, start, self.beta)
                 sums.update(found)
                 seen += found["written"] if start is not None else 0.0
             self.measured.append(
