@@ -191,7 +191,9 @@ def skyrl(questions: QuestionSet) -> Player:
 @adapter("verifiers", "integrations.verifiers", packages=("verifiers", "uv"))
 def verifiers(questions: QuestionSet) -> Player:
     "What the package does for a rollout: state, tools and verdict, without the processes of verifiers."
-    from sql_env.integrations.verifiers import PlayConfig, SQLState, SQLTask, SQLTaskData, call_tool
+    from verifiers.v1 import TaskData
+
+    from sql_env.integrations.verifiers import PlayConfig, SQLState, SQLTask
 
     config = PlayConfig()
 
@@ -201,9 +203,12 @@ def verifiers(questions: QuestionSet) -> Player:
         state = session.state()
         for kind, argument in actions:
             name, parameter = ACTS[kind][1:3]
-            env = config.env(questions)
-            _, state, _ = call_tool(env, state, name, {parameter: argument})
-        task = SQLTask(SQLTaskData(id=question_id), play=config, questions=questions)
+            resumed = Session.resume(
+                config.env(questions), state
+            )  # as the process of the tools does
+            resumed.call(name, {parameter: argument})
+            state = resumed.state()
+        task = SQLTask(TaskData(id=question_id), play=config, questions=questions)
         return task.verdict(SQLState(session=state)).correct
 
     return play

@@ -335,7 +335,6 @@ class _TreeTrainer(Trainer):
             "frac_reward_zero_std": [not d for d in differs],
             "sql_env/correct": [e.correct for e in leaves],
             "sql_env/steps": [e.steps for e in leaves],
-            "sql_env/errors": [len(e.error_kinds) for e in leaves],
         }
         self.told = {name: sum(values) / max(len(values), 1) for name, values in means.items()}
         self.told["sampled_tokens"] = self.sampled

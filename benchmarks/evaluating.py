@@ -49,10 +49,10 @@ START += "from sql_env.cli import main; main()"
 
 INSPECT = "--display none --log-dir logs"
 TASK = """from inspect_ai import task
-from sql_env.integrations.inspect_ai import bundled_task
+from sql_env.integrations.inspect_ai import source_task
 @task
 def played():
-    return bundled_task(split="test")
+    return source_task(split="test")
 """
 
 

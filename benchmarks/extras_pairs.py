@@ -26,7 +26,7 @@ import huggingface_hub, openpyxl, pandas
 pandas.DataFrame(dict(a=[1])).to_parquet("a.parquet")
 from sql_env.sources.tables import import_files
 assert import_files(["a.parquet"], "a.sqlite")""",
-    inspect="from sql_env.integrations.inspect_ai import bundled_task; assert bundled_task(split='test').dataset",
+    inspect="from sql_env.integrations.inspect_ai import source_task; assert source_task(split='test').dataset",
     openai="from openai import OpenAI",
     prove="""
 from sql_env.proofs import prove

@@ -153,7 +153,7 @@ def of_inspect(n: int, verify: str = "robust") -> dict:
 
     from sql_env.sources.loading import load
 
-    settings = dict(id="sql_env/bundled", framework="inspect", task="sql_env/bundled")
+    settings = dict(id="sql_env/bundled", framework="inspect", task="sql_env/source")
     settings["load_args"] = dict(split="test", verify=verify)
     try:
         as_it_comes: list | str = falsepass(AutoAdapter(settings), n)

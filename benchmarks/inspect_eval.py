@@ -45,9 +45,7 @@ def commands(url: str, n: int, folder: str) -> dict[str, list[str]]:
     "What a user types, by the name of the tool."
     beside = Path(sys.executable).with_name
     ours = f"evaluate --split test -n {n} --policy chat --model m --base-url {url} --workers 16"
-    other = (
-        f"eval sql_env/bundled -T split=test --limit {n} --model openai/m -M responses_api=false"
-    )
+    other = f"eval sql_env/source -T split=test --limit {n} --model openai/m -M responses_api=false"
     other += (
         f" --model-base-url {url} --max-connections 16 --display none --log-dir {folder}/inspect"
     )

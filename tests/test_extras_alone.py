@@ -87,7 +87,7 @@ INSPECT = """
 import sys
 from inspect_ai import eval
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
-from sql_env.integrations.inspect_ai import bundled_task
+from sql_env.integrations.inspect_ai import source_task
 
 def outputs(messages, *_):
     output = ModelOutput.for_tool_call("mock", "answer", {"value": "0"})
@@ -95,7 +95,7 @@ def outputs(messages, *_):
     return output
 
 model = get_model("mockllm/model", custom_outputs=outputs)
-[log] = eval(bundled_task(split="test"), model, limit=3, display="none", log_dir="logs")
+[log] = eval(source_task(split="test"), model, limit=3, display="none", log_dir="logs")
 assert "openai" not in sys.modules
 print(log.status, len(log.samples), [str(s.error) for s in log.samples if s.error])
 """

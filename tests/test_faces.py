@@ -163,14 +163,17 @@ def inspect(questions, q, moves) -> Judged:
 
 def verifiers(questions, q, moves) -> Judged:
     pytest.importorskip("verifiers", reason="verifiers can't be installed beside openenv")
-    from sql_env.integrations.verifiers import call_tool
+    from verifiers.v1 import TaskData
 
+    from sql_env.integrations.verifiers import PlayConfig, SQLState, SQLTask
+
+    play = PlayConfig(actions=",".join(VERBS))
     it = begun(questions, q)
-    state = it.state()
     for move in moves:
-        _, state, _ = call_tool(it.env, state, *tool(*move))
-    it = Session.resume(it.env, state)
-    return Judged(it.verdict(robust=False).correct, it.reward)
+        it.call(*tool(*move))
+    task = SQLTask(TaskData(id=q.question_id), play=play, questions=questions)
+    verdict = task.verdict(SQLState(session=it.state(), done=it.done), robust=False)
+    return Judged(verdict.correct, verdict.reward)
 
 
 FACES = [session, resumed, server, trl, mcp, page, explorer]

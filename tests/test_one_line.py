@@ -125,7 +125,7 @@ def test_verifiers(tmp_path):
 
 @pytest.mark.slow
 def test_inspect(tmp_path):
-    "The command finds the task by name; not in the root of a checkout, where `sql_env/bundled` is a folder."
+    "The command finds the task by name."
     pytest.importorskip("inspect_ai")
     if "sql_env" not in {e.name for e in entry_points(group="inspect_ai")}:
         pytest.skip("sql_env is not installed with its entry point: pip install -e '.[inspect]'")
@@ -140,7 +140,7 @@ def test_inspect(tmp_path):
         done = subprocess.run(shlex.split(line), cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     [log] = [json.loads(p.read_text()) for p in tmp_path.glob("*.json")]
-    assert log["eval"]["task"] == "sql_env/bundled"
+    assert log["eval"]["task"] == "sql_env/source"
     names = [s["name"] for s in log["results"]["scores"]]
     assert log["status"] == "success" and names == ["correct", "robust", "grounded", "reward"]
 

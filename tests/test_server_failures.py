@@ -19,7 +19,7 @@ from sql_env.database import build_database
 from sql_env.database.guards import EnvironmentFailedError
 from sql_env.grading.variants.pairs import _generator
 from sql_env.models import SQLObservation
-from sql_env.play import Observation, ToolError
+from sql_env.play import Observation
 from sql_env.questions.question_set import save_question_set
 from sql_env.server import SQLEnvironment
 
@@ -162,8 +162,8 @@ def test_a_server_that_failed_is_an_error_of_its_client(questions):
         _RemoteEpisodeEnv(SimpleNamespace(client=client), []).step("QUERY", "SELECT 1")
     trl = pytest.importorskip("sql_env.integrations.trl")
     env = trl.SQLEnvTRLRemote("http://localhost")
-    env._env.client = client
+    env.session.env.client = client
     env.session.observation = Observation("", "")
-    with pytest.raises(ToolError):
+    with pytest.raises(ConnectionError, match="internal"):
         env.query("SELECT 1")
     assert env.get_reward() is None

@@ -8,9 +8,10 @@ Docs: https://hjerpe.github.io/sql_env/integrations/trl.html.md"""
 __all__ = ['SQLEnvTRL', 'sql_env_reward_func', 'prompt_rows', 'SQLEnvTRLRemote']
 
 # %% ../../nbs/integrations/01_trl.ipynb #999b4d7a
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from inspect import Parameter, Signature
+from itertools import count, repeat
 from os import environ
 from random import Random
 from typing import Any, Unpack
@@ -20,15 +21,12 @@ from ..grading.readings import MAX_ANSWER_CHARS
 from ..play.acts import ACTIONS, ACTS, Act, Settings, allowed_actions, find_act
 from ..play.chat import MAX_TOOL_RESULT_CHARS, initial_view, question_messages
 from ..play.episode import Episode, EpisodeEnv, Observation
-from ..play.session import EPISODE_OVER, Session, ToolError
+from ..play.session import Session, ToolError
 from ..plugins import Fields
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import load
 
 # %% ../../nbs/integrations/01_trl.ipynb #3247b4cf
-_RESET_ARGUMENTS = ("question_id", "seed", "split", "index", "difficulty")
-
-# %% ../../nbs/integrations/01_trl.ipynb #ec8c65c3
 def _reset_arguments(row: Fields) -> Fields:
     "What of a dataset's row chooses the question; raises `ValueError` if nothing does."
     if "prompt" in row and not row.get("question_id"):
@@ -36,40 +34,31 @@ def _reset_arguments(row: Fields) -> Fields:
             "a row of the dataset has no question_id; "
             "make rows with sql_env.integrations.trl.prompt_rows(questions)"
         )
-    return {name: row[name] for name in _RESET_ARGUMENTS if row.get(name) is not None}
+    names = ("question_id", "seed", "split", "index", "difficulty")
+    return {name: row[name] for name in names if row.get(name) is not None}
 
 # %% ../../nbs/integrations/01_trl.ipynb #643fa289
-_SHARED: WeakValueDictionary[tuple, "_QuestionOrder"] = WeakValueDictionary()
+def _question_order(questions: QuestionSet, group: int, seed: int | None) -> Iterator[str]:
+    "Ids without end, each for one whole group; every round through the questions has an order of its own."
+    for turn in count():
+        order = [q.question_id for q in questions]
+        drawn = f"{environ.get('RANK', 0)} {turn}"
+        Random(drawn if seed is None else f"{seed} {drawn}").shuffle(order)
+        for question_id in order:
+            yield from repeat(question_id, group)
 
-# %% ../../nbs/integrations/01_trl.ipynb #1ac50dbb
-class _QuestionOrder:
-    "Ids of questions for a trainer without a dataset, each for one whole group; without end."
 
-    def __init__(self, questions: QuestionSet, group: int, seed: int | None = None):
-        self.questions, self.group, self.seed, self.given = questions, group, seed, 0
-        self.order: list[str] = []
+_SHARED: WeakValueDictionary[tuple, Iterator[str]] = WeakValueDictionary()
 
-    @classmethod
-    def shared(
-        cls, questions: QuestionSet, group: int, seed: int | None = None
-    ) -> "_QuestionOrder":
-        "The order of all environments that live now with these questions; raises `ValueError`."
-        if group < 1 or not len(questions):
-            raise ValueError("a group has at least one rollout, and there must be a question")
-        key = (id(questions), group, seed)
-        found = _SHARED.get(key)
-        if found is None:
-            found = _SHARED[key] = cls(questions, group, seed)
-        return found
 
-    def next_id(self) -> str:
-        turn, place = divmod(self.given // self.group, len(self.questions))
-        if self.given % (self.group * len(self.questions)) == 0:
-            self.order = [q.question_id for q in self.questions]
-            drawn = f"{environ.get('RANK', 0)} {turn}"
-            Random(drawn if self.seed is None else f"{self.seed} {drawn}").shuffle(self.order)
-        self.given += 1
-        return self.order[place]
+def _shared_order(questions: QuestionSet, group: int, seed: int | None) -> Iterator[str]:
+    "The order of all environments that live now with these questions; raises `ValueError`."
+    if group < 1 or not len(questions):
+        raise ValueError("a group has at least one rollout, and there must be a question")
+    made = _question_order(
+        questions, group, seed
+    )  # it keeps the questions, so their id stays theirs
+    return _SHARED.setdefault((id(questions), group, seed), made)
 
 # %% ../../nbs/integrations/01_trl.ipynb #9c3ae4a7
 def _tool_method(act: Act) -> Callable:
@@ -83,7 +72,7 @@ def _tool_method(act: Act) -> Callable:
             raise TypeError(f"{act.tool}() got an unexpected keyword argument {unknown[0]!r}")
         return self._act(act, signature.bind(self, *args, **named).arguments[act.parameter])
 
-    tool.__name__, tool.__qualname__ = act.tool, f"SQLEnvTRL.{act.tool}"
+    tool.__name__ = act.tool
     tool.__doc__ = f"{act.says}\n\nArgs:\n    {act.parameter}: {act.about}\n"
     tool.__annotations__ = {act.parameter: str, "return": str}
     tool.__signature__ = signature  # type: ignore[attr-defined]
@@ -94,18 +83,14 @@ def _tool_method(act: Act) -> Callable:
 def _class_with_tools(environment: type, actions: tuple[str, ...]) -> type:
     "The class itself, or a subclass that also has the tools of the actions beside `ACTIONS`."
     acts = [find_act(verb) for verb in actions if verb not in ACTIONS]
-    if not acts:
-        return environment
-    own = dict(__doc__=environment.__doc__, __module__=environment.__module__)
     tools = {act.tool: _tool_method(act) for act in acts}
-    return type(environment.__name__, (environment,), own | tools)
+    return type(environment.__name__, (environment,), tools) if tools else environment
 
 # %% ../../nbs/integrations/01_trl.ipynb #fc961ced
 class SQLEnvTRL:
     "An environment for TRL's `environment_factory`; give settings with `functools.partial`."
 
-    def __new__(cls, *args: Any, actions: str | Iterable[str] = ACTIONS, **options: Any) -> Any:
-        return super().__new__(_class_with_tools(cls, allowed_actions(actions)))  # type: ignore[arg-type]
+    _order: Iterator[str] | None = None  # of questions, where no dataset names them
 
     def __init__(
         self,
@@ -132,23 +117,22 @@ class SQLEnvTRL:
         questions = load("bundled") if questions is None else questions
         env = EpisodeEnv(questions, **(dict(reward="partial") | settings))
         env.reset(index=0)  # a wrong setting shows here, not in the first batch
-        order = None if group is None else _QuestionOrder.shared(questions, group, seed)
-        self._set_up(env, max_chars, late_call_penalty, pays, order)
+        self._order = None if group is None else _shared_order(questions, group, seed)
+        self._set_up(env, max_chars, late_call_penalty, pays)
 
     def _set_up(
         self,
         env: Any,
-        max_chars: int,
-        late_call_penalty: float,
-        pays: bool,
-        order: _QuestionOrder | None = None,
+        max_chars: int = MAX_TOOL_RESULT_CHARS,
+        late_call_penalty: float = 0.0,
+        pays: bool = True,
     ) -> None:
         "Begin as an environment without a rollout."
         if not 0 <= late_call_penalty <= 1:
             raise ValueError("late_call_penalty is a share of the reward, 0 to 1")
+        self.__class__ = _class_with_tools(type(self), env.actions)  # type: ignore[arg-type]
         self.session, self.late_call_penalty = Session(env, max_chars=max_chars), late_call_penalty
-        self._order, self._pays = order, pays
-        self.error_kinds: list[str] = []  # of refused actions
+        self._pays = pays
         self.paid = False  # a reward function has asked for the reward already
 
     @property
@@ -158,7 +142,8 @@ class SQLEnvTRL:
     @property
     def correct(self) -> bool | None:
         "Whether the answer is right; None if only a server knows, or nobody."
-        return None if self.session.has_failed else bool(self.episode and self.episode.verdict)
+        known = self.episode is not None and not self.session.has_failed
+        return bool(self.episode.verdict) if known else None  # type: ignore[union-attr]
 
     @property
     def late_calls(self) -> int:
@@ -168,9 +153,9 @@ class SQLEnvTRL:
     def reset(self, **row: Any) -> str:
         "Start the episode of a row's `question_id`; returns what is shown besides the prompt."
         order = None if row.get("question_id") else self._order
-        arguments = {"question_id": order.next_id()} if order else _reset_arguments(row)
+        arguments = {"question_id": next(order)} if order else _reset_arguments(row)
         self.session.close()
-        self.error_kinds, self.paid = [], False
+        self.paid = False
         try:
             messages = self.session.begin(**arguments)
         except KeyError as e:
@@ -194,15 +179,9 @@ class SQLEnvTRL:
 
     def _act(self, act: Act, argument: Any) -> str:
         "Take an act and return what the model reads; raises `ToolError` if it was refused."
-        session, taken = self.session, len(self.session.actions)
-        if session.observation is None:
+        if self.session.observation is None:
             raise ToolError("Call reset first.")
-        try:
-            return session.call_or_raise(act.tool, {act.parameter: argument})
-        except ToolError as e:
-            if len(session.actions) > taken:
-                self.error_kinds.append(str(e).partition(":")[0])
-            raise
+        return self.session.call_or_raise(act.tool, {act.parameter: argument})
 
     def _close(self) -> None:
         self.session.close()
@@ -227,19 +206,15 @@ def sql_env_reward_func(
     for e in known:
         e.paid = "trainer_state" in kwargs
     if log_metric and known:
-        ends = [
-            e.session.actions[-1].action_type for e in known if e.session.done and e.session.actions
-        ]
-        counts = dict(
-            answered=ends.count("ANSWER"),
-            steps=sum(len(e.session.actions) for e in known),
-            errors=sum(len(e.error_kinds) for e in known),
-            late_calls=sum(e.late_calls for e in known),
-        )
-        for name, count in counts.items():
-            log_metric(f"sql_env/{name}", count / len(known))
-        if graded := [e.correct for e in known if e.correct is not None]:
-            log_metric("sql_env/correct", sum(graded) / len(graded))
+        logged: dict[str, list[int]] = {
+            "answered": ["ANSWER" in dict(e.session.actions) and e.session.done for e in known],
+            "steps": [len(e.session.actions) for e in known],
+            "late_calls": [e.late_calls for e in known],
+            "correct": [e.correct for e in known if e.correct is not None],
+        }
+        for name, values in logged.items():
+            if values:
+                log_metric(f"sql_env/{name}", sum(values) / len(values))
     return [e._reward() if e in known else None for e in environments]
 
 # %% ../../nbs/integrations/01_trl.ipynb #8b377cfc
@@ -260,54 +235,34 @@ class _RemoteEnv:
     "An environment on a server, as a session plays it."
 
     episode = None  # it is on the server
+    client: Any = None
 
     def __init__(self, base_url: str, options: Fields, actions: Iterable[str] = ACTIONS):
         self.base_url, self.options = base_url, options
         self.actions = allowed_actions(actions)
-        self.client: Any = None
-        self.lost = False  # the connection, in the middle of an episode
 
     def reset(self, **choose: Any) -> Observation:
-        "Start an episode, over a new connection if the server was restarted."
-        choose = {name: value for name, value in choose.items() if value is not None}
-        self.lost = False
-        try:
-            return self._connect().reset(**choose).observation
-        except OSError:
-            self.disconnect()
-            return self._connect().reset(**choose).observation
+        "Start an episode over a connection of its own."
+        from sql_env.client import SQLEnv
+
+        self.client = SQLEnv(base_url=self.base_url, **self.options).sync()
+        given = {name: value for name, value in choose.items() if value is not None}
+        return self.client.reset(**given).observation
 
     def step(self, action_type: str, argument: str) -> Observation:
-        "Take one action; raises `ToolError` once the connection is lost."
+        "Take one action; raises `OSError` once connection or server failed, and the session has no reward then."
         from sql_env.models import SQLAction
 
-        if self.lost:
-            raise ToolError(EPISODE_OVER)
         action = SQLAction(action_type=action_type, argument=argument[:MAX_ANSWER_CHARS])
-        try:
-            observation = self._connect().step(action).observation
-        except OSError as e:
-            self.lost = True
-            self.disconnect()
-            raise ToolError(f"The connection was lost. {EPISODE_OVER}") from e
-        self.lost = observation.done and observation.reward is None
+        observation = self.client.step(action).observation
+        if observation.done and observation.reward is None:
+            raise ConnectionError(observation.error)
         return observation
 
     def close(self) -> None:
-        "Nothing to forget: the connection serves the next episode too."
-
-    def disconnect(self) -> None:
-        "Close the connection."
-        client, self.client = self.client, None
-        if client:
-            client.close()
-
-    def _connect(self) -> Any:
-        if self.client is None:
-            from sql_env.client import SQLEnv
-
-            self.client = SQLEnv(base_url=self.base_url, **self.options).sync()
-        return self.client
+        "Close the connection of the last episode."
+        if self.client:
+            self.client.close()
 
 # %% ../../nbs/integrations/01_trl.ipynb #e9fdbe67
 class SQLEnvTRLRemote(SQLEnvTRL):
@@ -316,23 +271,8 @@ class SQLEnvTRLRemote(SQLEnvTRL):
     def __init__(
         self,
         base_url: str,  # such as http://localhost:8000
-        max_chars: int = MAX_TOOL_RESULT_CHARS,  # of one tool result
-        late_call_penalty: float = 0.0,  # share of the reward lost by calls after the end
-        *,
-        pays: bool = True,  # by `get_reward`; False if only the trainer's `reward_funcs` shall pay
         actions: Iterable[str] = ACTIONS,  # what the server allows, see its `SQL_ENV_ACTIONS`
-        **options: Any,  # of `sql_env.client.SQLEnv`
+        client: Fields | None = None,  # options of `sql_env.client.SQLEnv`, such as headers
+        **settings: Any,  # max_chars, late_call_penalty, pays: as of `SQLEnvTRL`
     ):
-        self._env = _RemoteEnv(base_url, options, actions)
-        self._set_up(self._env, max_chars, late_call_penalty, pays)
-
-    @property
-    def correct(self) -> None:
-        return None
-
-    def _reward(self) -> float | None:
-        return None if self._env.lost else super()._reward()
-
-    def _close(self) -> None:
-        super()._close()
-        self._env.disconnect()
+        self._set_up(_RemoteEnv(base_url, client or {}, actions), **settings)

@@ -10,6 +10,7 @@ __all__ = ['COMPACT_TEMPLATE', 'MODEL_SETTINGS_FILE', 'ADAPTER_FILE', 'BASE_HASH
            'LocalModel', 'local_model']
 
 # %% ../../nbs/policies/05_local.ipynb #27437114
+import ast
 import json
 import re
 import time
@@ -104,9 +105,41 @@ def as_text(messages: Iterable[Fields], tools: Sequence[Fields]) -> list[Fields]
 
 # %% ../../nbs/policies/05_local.ipynb #b37bc002
 _MAX_BRACES = 200  # that are looked at in one message
-_OPENS = re.compile(r"(?:\w+\.)?(\w+)[ (]?$")  # what a call in the compact form begins with
+_MARK = r"<[|｜][^<>\n]*?[|｜]>"  # as DeepSeek and gpt-oss write between the parts of a call
+_OPENS = re.compile(
+    rf"(?:\w+\.)?(\w+)(?:[ (]|\s*(?:{_MARK}|```)(?:json\b|{_MARK})*\s*)?$"
+)  # before the JSON of a call
+_TAGGED = re.compile(  # of Qwen3-Coder, or of GLM
+    r"<function=(\w+)>(?:(?!<function=).)*?</function>"
+    r"|<tool_call>\s*(\w+)\s*<arg_key>(?:(?!<tool_call>).)*?</tool_call>",
+    re.S,
+)
+_ARGUMENT = re.compile(
+    r"<(?:parameter=|arg_key>)(\w+)(?:>|</arg_key>\s*<arg_value>)\n?"
+    r"((?:(?!<parameter=|<arg_key>).)*?)\n?</(?:parameter|arg_value)>",
+    re.S,
+)
+_IN_PYTHON = re.compile(r"^\[\w+\(\w+=.*\)\]", re.M)
 
 # %% ../../nbs/policies/05_local.ipynb #d6cbc14c
+def _tagged_as_json(call: re.Match) -> str:
+    "A call in tags as JSON."
+    arguments = dict(_ARGUMENT.findall(call[0]))
+    return json.dumps(dict(name=call[1] or call[2], arguments=arguments))
+
+
+def _python_as_json(calls: re.Match) -> str:
+    "A list of Python's calls as JSON; as it is if it is none."
+    try:
+        made = [
+            dict(name=c.func.id, arguments={k.arg: ast.literal_eval(k.value) for k in c.keywords})
+            for c in ast.parse(calls[0], mode="eval").body.elts  # type: ignore[attr-defined]
+        ]
+        return " ".join(map(json.dumps, made))
+    except (SyntaxError, ValueError, TypeError, AttributeError, RecursionError, MemoryError):
+        return calls[0]
+
+# %% ../../nbs/policies/05_local.ipynb #3148225e
 def parse_assistant_text(text: str, tokenizer: Any = None) -> Fields:
     "The message in what a model wrote: content and, if there are any, tool calls."
     if getattr(tokenizer, "response_template", None) not in (None, _COMPACT_RESPONSE):
@@ -114,7 +147,9 @@ def parse_assistant_text(text: str, tokenizer: Any = None) -> Fields:
             return tokenizer.parse_response(text, prefix="")
         except (ValueError, TypeError):
             return dict(content=text)
-    text = re.sub(r"<think>.*?</think>|<\|im_end\|>", "", text, flags=re.S).strip()
+    marks = r"<think>.*?</think>|<\|im_end\|>|<\|tool_call_(?:start|end)\|>"
+    text = _TAGGED.sub(_tagged_as_json, re.sub(marks, "", text, flags=re.S).strip())
+    text = _IN_PYTHON.sub(_python_as_json, text)
     decode, tools = json.JSONDecoder(strict=False).raw_decode, {act.tool for act in ACTS.values()}
     calls, words, at = [], "", 0
     for brace in list(re.finditer(r"\{", text))[:_MAX_BRACES]:
@@ -135,7 +170,7 @@ def parse_assistant_text(text: str, tokenizer: Any = None) -> Fields:
         words, at = words + before, end
     content = words + text[at:]
     if calls:
-        content = re.sub(r"</?tool_call>|```(json)?", "", content).strip()
+        content = re.sub(rf"</?tool_call>|```(json)?|{_MARK}", "", content).strip()
     return dict(content=content, tool_calls=calls)
 
 # %% ../../nbs/policies/05_local.ipynb #82173ec7
