@@ -11,7 +11,6 @@ __all__ = ['Kept', 'Contents', 'Comparison', 'Counterexample', 'shrunk']
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import date
 from functools import cached_property
 from itertools import groupby, repeat
 from random import Random
@@ -28,6 +27,8 @@ from sql_env.grading.variants.columns import (
     column_constants,
     possible_values,
 )
+from ..grading.variants.forms import form_of
+from ..grading.variants.shapes import _column_kind
 from .facts import _column_affinity, create_tables, has_rowid_name
 from ..questions.gold import rank_rows, same_rows
 from ..sql.analysis import select_order_keys, tie_tests
@@ -50,41 +51,20 @@ def _near(literals: Iterable[Any], *some: Sequence) -> dict[str, list]:
     return found
 
 # %% ../../nbs/proofs/03_contents.ipynb #c0case1
-def _in_one_case(texts: Iterable[str]) -> list[str]:
-    "The texts that are not empty and hold no earlier one in another case."
-    found: list[str] = []
-    for text in filter(None, texts):
-        if not any(t.casefold() in text.casefold() and t not in text for t in found):
-            found.append(text)
-    return found
-
-# %% ../../nbs/proofs/03_contents.ipynb #r34ld4y5
-def _real_days(texts: Iterable[str]) -> list[str]:
-    "The texts that begin with a day, or with a month, that there is: not 30 February."
-    found = []
-    for text in texts:
-        with suppress(ValueError):
-            date.fromisoformat(f"{text}-01"[:10])
-            found.append(text)
-    return found
-
-# %% ../../nbs/proofs/03_contents.ipynb #722c123f
 @dataclass(frozen=True)
 class Kept:
     "What contents keep beyond what is declared; all names in lower case."
 
     not_null: frozenset[tuple[str, str]] = frozenset()  # table and column
     holds: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)  # storage classes
-    numerals: Mapping[tuple[str, str], tuple[int, int]] = field(
-        default_factory=dict
-    )  # plain whole numbers as texts: digits
+    numerals: frozenset[tuple[str, str]] = frozenset()  # plain whole numbers as texts
     keys: Sequence[tuple[str, tuple[str, ...]]] = ()
     references: Sequence[tuple[str, Reference]] = ()
     filled: frozenset[str] = frozenset()
-    days: Mapping[tuple[str, str], Sequence[str]] = field(
+    some: Mapping[tuple[str, str], Sequence] = field(
         default_factory=dict
-    )  # some of a column of dates
-    is_tidy: bool = False  # texts in one case, no empty ones; types as declared; all tables filled
+    )  # values of the data: a column then holds such values only, and some near constants
+    is_tidy: bool = False  # types as declared, all tables filled
 
 # %% ../../nbs/proofs/03_contents.ipynb #ccd9a7df
 @dataclass(frozen=True)
@@ -155,17 +135,15 @@ class Contents:
         }  # not computed
         named = column_constants(statements, frozenset(column for _, column in places))
         self.near = {column: _near(values) for column, values in named.items()}
-        if self.kept.is_tidy:
-            for kinds in (self.pool, *self.near.values()):
-                kinds["text"] = _in_one_case(kinds["text"]) or ["a"]
-                kinds["real"] = [x for x in kinds["real"] if x == int(x)]  # whole years
-        self.days = {
-            place: [
-                _real_days(values)
-                for values in possible_values(days, "date", named.get(place[1], []))
-            ]
-            for place, days in self.kept.days.items()
-        }  # any, and those near constants
+        if self.kept.is_tidy and "" in self.pool["text"]:
+            self.pool["text"].remove("")
+        self.some = {  # any values, and those near constants
+            place: possible_values(
+                list(dict.fromkeys(values)), _column_kind(values), named.get(place[1], [])
+            )
+            for place, values in self.kept.some.items()
+            if place in places
+        }
         self.references = [
             (name, r)
             for name, r in dict.fromkeys(self.references)
@@ -215,6 +193,10 @@ class Contents:
             kind: rng.sample(values, min(len(values), rng.choice((2, 4, 8))))
             for kind, values in self.pool.items()
         }
+        self.few = {
+            place: rng.sample(every, min(len(every), rng.choice((2, 4, 8))))
+            for place, (every, _) in self.some.items()
+        }
         nulls = rng.choice((0, 0.1, 0.4))
         group = rng.choice(self.sizes) if self.sizes and seed % 4 == 1 else 0
         looked_at = {reference.parent.lower() for _, reference in self.references}
@@ -246,7 +228,9 @@ class Contents:
         "So many rows that differ in their keys only, as far as keys of one column can be made."
         seen: set[tuple] = set()
         keys = {
-            key[0] for key in table.keys if len(key) == 1 and (table.name, key[0]) not in self.days
+            key[0]
+            for key in table.keys
+            if len(key) == 1 and not form_of((*self.kept.some.get((table.name, key[0]), ()),))
         }
         keys |= {name.lower() for name, *_, is_rowid in table.columns if is_rowid}
         for n in range(size):
@@ -281,14 +265,14 @@ class Contents:
         if rng.random() < nulls and not (required or is_rowid or place in self.kept.not_null):
             return None
         kinds = ("integer",) if is_rowid else self.kept.holds.get(place) or meant
-        if place in self.days:
-            every, edges = self.days[place]
-            return edges[0] if hits > 1 else rng.choice(edges if rng.random() < hits else every)
+        if place in self.some:
+            edges = self.some[place][1]
+            if edges and hits > 1:
+                return edges[0]
+            return rng.choice(edges if edges and rng.random() < hits else self.few[place])
         if place in self.kept.numerals:
-            low, high = self.kept.numerals[place]
-            number = abs(rng.choice(self.near.get(place[1], {}).get("integer") or pool["integer"]))
-            short = 10 ** (low - 1) * (1 + number % 9) + number % 10 ** (low - 1)
-            return str(number if low <= len(str(number)) <= high else short)
+            number = rng.choice(self.near.get(place[1], {}).get("integer") or pool["integer"])
+            return str(abs(number))
         if not is_rowid and place not in self.kept.holds and rng.random() < odd:
             kinds = _ANY
         near = self.near.get(place[1], {})

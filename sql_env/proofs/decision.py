@@ -174,10 +174,7 @@ def kept_by(assumptions: Iterable[Assumption], schema: Schema, is_tidy: bool = F
     return Kept(
         frozenset(place for place, _ in of("not_null")),
         {place: a.detail for place, a in of("holds")},
-        {
-            place: is_tidy and tables[a.table].columns[place[1]].digits or (1, 9)
-            for place, a in of("numerals")
-        },
+        frozenset(place for place, _ in of("numerals")),
         [(a.table, a.columns) for _, a in of("key")],
         [
             (t, r)
@@ -186,7 +183,7 @@ def kept_by(assumptions: Iterable[Assumption], schema: Schema, is_tidy: bool = F
             if r.columns == a.columns
         ],
         frozenset(t for (t, _), _ in of("filled")),
-        {(table, c.name): c.days for table, c in columns if c.days},
+        {(table, c.name): c.some for table, c in columns if c.some},
         is_tidy,
     )
 

@@ -86,10 +86,8 @@ class _ColumnFacts:
     rowid: bool = False  # another name of the rowid: always an integer
     has_null: bool = True  # in the data
     holds: frozenset[str] = frozenset({"integer", "real", "text", "blob"})  # in the data
-    digits: tuple[int, int] | None = (
-        None  # the fewest and the most, if all texts are whole numbers, plainly written
-    )
-    days: tuple[str, ...] = ()  # some of its texts, if all are dates, with or without a time
+    numerals: bool = False  # all its texts are whole numbers, plainly written
+    some: tuple = ()  # of its values, as often as they occur
 
 # %% ../../nbs/proofs/01_facts.ipynb #f9a9788d
 @dataclass(frozen=True)
@@ -148,25 +146,21 @@ def _kinds(con: apsw.Connection, table: str, column: str) -> set[str]:
     return {str(kind) for (kind,) in con.execute(sql)}
 
 # %% ../../nbs/proofs/01_facts.ipynb #2f2f2738
-def _digits(con: apsw.Connection, table: str, column: str) -> tuple[int, int] | None:
-    "The fewest and the most digits, if all texts of a column are as `17` is one: no zero in front, nothing around."
+_SOME = 120  # values of a column that a schema keeps
+
+
+def _some_values(con: apsw.Connection, table: str, column: str) -> tuple:
+    "Some values of a column, as often as they occur."
     name = quote_identifier(column)
-    sql = f"""SELECT min(length({name})), max(length({name})) FROM {quote_identifier(table)}
-        HAVING NOT total({name} <> CAST(CAST({name} AS INTEGER) AS TEXT))"""
-    return con.execute(sql).get
+    sql = f"SELECT {name} FROM {quote_identifier(table)} WHERE {name} IS NOT NULL LIMIT {_SOME}"
+    return tuple(value for (value,) in con.execute(sql))
 
 # %% ../../nbs/proofs/01_facts.ipynb #d4y5f4c7
-_SOME_DAYS = 14
-
-
-def _days(con: apsw.Connection, table: str, column: str) -> tuple[str, ...]:
-    "Some texts of a column, if each is a day such as `2024-05-31` or a month such as `2024-05`, whatever follows it."
+def _are_numerals(con: apsw.Connection, table: str, column: str) -> bool:
+    "Whether all texts of a column are as `17` is one: no zero in front, nothing around."
     name = quote_identifier(column)
-    day = f"substr({name} || '-01', 1, 10)"
-    sql = f"""SELECT DISTINCT {name} FROM {quote_identifier(table)} WHERE {name} IS NOT NULL AND NOT EXISTS (
-        SELECT 1 FROM {quote_identifier(table)} WHERE date({day}) <> {day} OR date({day}) IS NULL AND {name} IS NOT NULL
-        ) LIMIT {_SOME_DAYS}"""
-    return tuple(str(text) for (text,) in con.execute(sql))
+    numeral = f"CAST(CAST({name} AS INTEGER) AS TEXT)"
+    return not con.execute(f"SELECT total({name} <> {numeral}) FROM {quote_identifier(table)}").get
 
 # %% ../../nbs/proofs/01_facts.ipynb #d191750a
 def _keeps(con: apsw.Connection, table: str, reference: Reference) -> bool:
@@ -259,8 +253,8 @@ def _table_facts(
             rowid,
             "null" in kinds or not rows,  # a table without rows shows nothing
             holds,
-            _digits(con, name, c.name) if holds == {"text"} else None,
-            _days(con, name, c.name) if holds == {"text"} else (),
+            holds == {"text"} and _are_numerals(con, name, c.name),
+            _some_values(con, name, c.name),
         )
     own = keys[name.lower()]
     references = tuple(r for r in _declared_references(con, name, keys) if _keeps(con, name, r))
@@ -332,7 +326,7 @@ class _Knowledge:
         "Whether a column of texts holds only whole numbers in their plain form: one text for a number."
         return (
             self.data
-            and self.column(table, column).digits is not None
+            and self.column(table, column).numerals
             and self._note("numerals", table, (column,))
         )
 
@@ -367,7 +361,7 @@ def all_assumptions(schema: Schema) -> list[Assumption]:
         for c in table.columns.values():
             if c.required or not c.has_null:
                 found.append(Assumption("not_null", table.name, (c.name,), (), c.required))
-            if c.digits:
+            if c.numerals:
                 found.append(Assumption("numerals", table.name, (c.name,)))
             if c.holds:
                 found.append(Assumption("holds", table.name, (c.name,), tuple(sorted(c.holds))))

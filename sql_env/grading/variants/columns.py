@@ -9,7 +9,6 @@ __all__ = ['NUMBER_FORM', 'MIXED', 'DENSE', 'GROUPED', 'NARROW', 'column_constan
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #6d8349a5
 import re
-from calendar import monthrange
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -17,6 +16,7 @@ from itertools import count, islice, product
 from random import Random
 from typing import Any, NamedTuple
 
+from .forms import form_of
 from sql_env.grading.variants.shapes import (
     DATE_PATTERN,
     ReferencePair,
@@ -207,15 +207,9 @@ def possible_values(
     if kind in ("integer", "number"):
         exact = [n for v in literals if (n := _to_number(v, kind)) is not None]
         every, near = _possible_numbers(some, constants, is_whole or kind == "integer")
-    elif kind == "date":
-        exact, near = [], _edge_dates([c for c in constants if isinstance(c, (str, int))], real[0])
-        same_year = [day[:5] + other[5:] for day, other in zip(some, some[1:])]
-        same_month = [day[:8] + other[8:] for day, other in zip(some, some[2:])]
-        same_day = [day[:10] + other[10:] for day, other in zip(some, some[3:])]
-        every = sorted([*same_year, *same_month, *same_day, *near])
-        parts, near = ((10,), near) if near else ((5, 8, 10), [min(real), max(real)])
-        for n in parts:  # of one year, of one month, of one day
-            near += [day[:n] + other[n:] for day in near for other in some[:2]]
+    elif (form := form_of(tuple(real))) and not all(map(NUMBER_FORM.fullmatch, real)):
+        exact, near = [], form.near(constants) or [min(real), max(real), *form.mixed()]
+        every = sorted([*form.mixed(), *near])
     else:
         if some and all(isinstance(v, str) for v in some):
             literals = [*map(str, literals)]
@@ -305,39 +299,6 @@ def _other_sizes(real: Sequence, is_whole: bool) -> list:
     ends = (7,) if is_whole else (7.25, 7.75)  # two that are one where decimals are cut
     larger = [10 * v + end for end in ends for v in some]
     return [0, 0, *larger, *(v // 10 if is_whole else v / 8 for v in some)]
-
-# %% ../../../nbs/grading/variants/01_columns.ipynb #cf76c7e3
-_LITERAL_DATE = re.compile(r"%?(\d{4})(?:-(\d\d)(?:-(\d\d))?)?")  # year, month, day
-
-# %% ../../../nbs/grading/variants/01_columns.ipynb #a6b5b85d
-def _edge_days(literal: str) -> list[str]:
-    "Days at the edges of what a literal such as 2024, '2024-03-%' or '2024-03-01' names, or after '202%'."
-    m = _LITERAL_DATE.match(literal)
-    if not m:
-        decade = re.match(r"\d{3}(?!\d)", literal)
-        return [f"{int(decade[0]) + 1}0-01-01"] if decade else []
-    year, month, day = int(m[1]), m[2] or "01", m[3] or "01"
-    last_month = m[2] or "12"
-    end = monthrange(year, min(max(int(last_month), 1), 12))[1]
-    last_day = m[3] or str(end)
-    days = [
-        f"{year}-{month}-{day}",
-        f"{year}-{last_month}-{last_day}",
-        f"{year}-12-31",
-        f"{year - 1}-12-31",
-        f"{year + 1}-01-01",
-        *(f"{year + step}-{m[2] or '06'}-{m[3] or '15'}" for step in (1, -1)),
-    ]
-    if m[3]:
-        days.append(f"{year}-{month}-{max(int(day) - 1, 1):02}")
-        days.append(f"{year}-{month}-{min(int(day) + 1, end):02}")
-    return days
-
-# %% ../../../nbs/grading/variants/01_columns.ipynb #a254004e
-def _edge_dates(literals: Iterable[str | int], like: str) -> list[str]:
-    "Days at the edges of some literals, in the form of the date `like`."
-    days = [day for literal in literals for day in _edge_days(str(literal))]
-    return [day[: len(like)] + like[10:] for day in days]
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #23df6479
 class _InstanceMode(NamedTuple):
