@@ -9,9 +9,11 @@ from tables import cases
 
 from sql_env import Database, load
 from sql_env.database.database import build_database
+from sql_env.database.guards import QueryError
 from sql_env.grading.answers import compare_rows
 from sql_env.grading.variants import pairs
 from sql_env.grading.variants.robust import NOT_JUDGED, find_evidence, judge_evidence
+from sql_env.grading.variants.sandbox import Sandbox
 from sql_env.questions.question_set import Question
 
 FIRST = "Ada Ben Cleo Dan Eve Finn Gus Hal Ida Jon Kay Leo".split()
@@ -136,3 +138,61 @@ def test_pairs_of_sqlancers_kind():
     counts = logic_pairs.measure(database, Random("of the test"), n, faults)
     assert not faults and {key[0] for key in counts} == {"equal", "left out"}
     assert sum(n for key, n in counts.items() if key[2] == "proved") > 3
+
+
+ART = """CREATE TABLE maker (id INTEGER PRIMARY KEY, name TEXT NOT NULL, born INTEGER NOT NULL);
+    CREATE TABLE work (id INTEGER PRIMARY KEY, maker_id INTEGER NOT NULL REFERENCES maker(id), worth INTEGER NOT NULL);
+    CREATE TABLE firm (title TEXT NOT NULL, town TEXT NOT NULL)"""
+WHO, RICH = "name = 'Tom Fair' AND born = 1717", "SELECT id FROM work WHERE worth"
+TOM = f"SELECT sum(worth) FROM work w JOIN maker m ON m.id = w.maker_id WHERE {WHO}"
+NAMES = "SELECT name FROM maker EXCEPT SELECT title FROM firm"
+
+
+@pytest.fixture(scope="module")
+def art(tmp_path_factory):
+    "Makers of whom two share a name; their works in steps of 50."
+    names = "Ann Lee,Bo Chen,Cy Diaz,Di Patel,Eva Nova,Finn Berg,Gita Rao,Hugo Blanc,Tom Fair,Tom Fair".split(",")
+    rows = {
+        "maker": [(i, name, 1700 + 17 * i) for i, name in enumerate(names, -7)],
+        "work": [(i, i % 10 - 7, 4000 + 50 * (i * 7 % 61)) for i in range(60) if i * 7 % 61 != 21],
+        "firm": [(f"{name} & Co", "Oslo") for name in names[:9]],
+    }
+    return Database(build_database(tmp_path_factory.mktemp("art") / "art.sqlite", ART, rows))
+
+
+@pytest.mark.parametrize(
+    "gold, sql, passes",
+    [
+        (TOM, f"SELECT sum(worth) FROM work WHERE maker_id = (SELECT id FROM maker WHERE {WHO})", True),
+        ("SELECT id FROM work WHERE worth / 100.0 > 50", f"{RICH} / 100 >= 50 AND worth <> 5000", True),
+        ("SELECT id FROM work WHERE worth / 1000.0 > 5", f"{RICH} / 1000 >= 5 AND worth <> 5000", True),
+        ("SELECT id FROM work WHERE worth / 100.0 >= 50.5", f"{RICH} / 100 >= 51", False),
+        (NAMES, "SELECT DISTINCT name FROM maker", False),
+        (NAMES, "SELECT DISTINCT name FROM maker m WHERE NOT EXISTS (SELECT 1 FROM firm WHERE title = m.name)", True),
+    ],
+)
+def test_names_of_one_row_quotients_and_columns_of_set_operations(art, gold, sql, passes):
+    assert compare_rows(art.query(sql).rows, art.query(gold).rows).correct, "not right by value"
+    verdict = judge_evidence(gold, art, sql)
+    assert verdict.correct == passes, verdict
+
+
+def test_a_label_that_stands_for_its_row_may_come_twice(firm):
+    gold = "SELECT e.first, count(*) FROM emp e JOIN trip t ON t.emp_id = e.emp_id GROUP BY e.emp_id"
+    assert judge_evidence(gold, Database(firm), gold.replace("BY e.emp_id", "BY e.first")).reason == "differs"
+    assert judge_evidence(gold, Database(firm), gold.replace("BY e.emp_id", "BY t.emp_id, e.first")).correct
+
+
+def test_too_long_on_two_instances_is_no_refusal(firm, monkeypatch):
+    run, gold = Sandbox.run, "SELECT count(*) FROM emp WHERE age > 50"
+    for most, reason in ((2, "match"), (3, "fails")):
+        numbers = iter(range(1000))
+
+        def too_long_at_first(self, sql, backwards=False, numbers=numbers, most=most):
+            if next(numbers) < most:
+                raise QueryError("operations", "too much")
+            return run(self, sql, backwards)
+
+        monkeypatch.setattr(Sandbox, "run", too_long_at_first)
+        found = judge_evidence(gold, Database(firm), gold.replace("age > 50", "NOT age <= 50"))
+        assert found.reason == reason

@@ -201,7 +201,7 @@ def test_agent_sql_is_guarded_on_variants(harbour, sql, kind, still_clock):
 
 
 def test_bombs_that_wake_up_on_variants_are_stopped(harbour, still_clock):
-    "A query may be cheap on the real database and endless elsewhere: the first such instance ends the verdict."
+    "A query may be cheap on the real database and endless elsewhere: the third such instance ends the verdict."
     db = Database(harbour)
     n = db.query("SELECT count(*) FROM ship").rows[0][0]
     bomb = f"""WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE
@@ -209,7 +209,7 @@ def test_bombs_that_wake_up_on_variants_are_stopped(harbour, still_clock):
         SELECT name FROM ship WHERE home = 'OSL' AND (SELECT count(*) FROM n) > 0"""
     assert db.query(bomb).rows == db.query(GOLDS[0]).rows
     verdict = judge_evidence(GOLDS[0], db, bomb)
-    assert (verdict.reason, verdict.detail) == ("fails", "instance 1: operations")
+    assert (verdict.reason, verdict.detail) == ("fails", "instance 3: operations")
     # limits of the database apply
     strict, sql = Database(harbour, Limits(rows=1, operations=2000)), "SELECT s.name FROM ship s, stay, stay t"
     assert judge_evidence(GOLDS[0], strict, f"{sql} WHERE home = 'OSL'").reason in ("fails", "differs")

@@ -274,13 +274,15 @@ def named_columns(sql: str) -> frozenset[str]:
 
 # %% ../../nbs/sql/03_analysis.ipynb #3e728285
 def joined_columns(sql: str) -> tuple[tuple[str, str], ...]:
-    "Pairs of columns that an equation or IN with a subquery connects; raises `sqlglot.ParseError`."
+    "Pairs of columns that an equation, IN with a subquery, EXCEPT or INTERSECT connects; raises `sqlglot.ParseError`."
     tree = _sql_tree(sql)
     pairs = [(equation.this, equation.expression) for equation in tree.find_all(exp.EQ)]
     for test in tree.find_all(exp.In):
         query = test.args.get("query")
         if query and query.this.selects:
             pairs.append((test.this, query.this.selects[0]))
+    for both in tree.find_all(exp.Except, exp.Intersect):
+        pairs += [(a.unalias(), b.unalias()) for a, b in zip(both.left.selects, both.right.selects)]
     columns = [pair for pair in pairs if all(isinstance(side, exp.Column) for side in pair)]
     return tuple(dict.fromkeys((a.name.lower(), b.name.lower()) for a, b in columns))
 

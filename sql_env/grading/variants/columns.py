@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import count, islice, product
+from itertools import chain, count, islice, product
 from random import Random
 from typing import Any, NamedTuple
 
@@ -130,6 +130,27 @@ def _compared_columns(
                 is_compared = False
             elif text[0] in "<>=!-":
                 is_compared = bool(last)
+    return found
+
+# %% ../../../nbs/grading/variants/01_columns.ipynb #b8eaf64f
+_QUOTIENT = re.compile(
+    r"(\w+)[\"`\]]?\s*([*/])\s*(\d{1,9}(?:\.\d{1,4})?)\s*\)*\s*(?:[<>=!]{1,2}|(?:not\s+)?between)\s*(\d{1,9}(?:\.\d{1,4})?)"
+    r"(?:\s+and\s+(\d{1,9}(?:\.\d{1,4})?))?",
+    re.I,
+)
+
+# %% ../../../nbs/grading/variants/01_columns.ipynb #da022ad0
+def _quotients(
+    statements: Iterable[str],  # any texts
+) -> dict[str, list]:
+    "For each column that is divided or multiplied and then compared: the values at which that decides."
+    found: dict[str, list] = {}
+    for name, sign, factor, *bounds in chain.from_iterable(map(_QUOTIENT.findall, statements)):
+        by = float(factor)
+        for bound in filter(None, bounds) if by else ():
+            value = float(bound) * by if sign == "/" else float(bound) / by
+            near = [value, value + 1, *([value + by - 1] if sign == "/" else [])]
+            found.setdefault(name.lower(), []).extend(int(v) if v == int(v) else v for v in near)
     return found
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #784a771a

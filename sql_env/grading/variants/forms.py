@@ -37,7 +37,7 @@ def _keeps(rule: str, text: str) -> bool:
     "Whether a text keeps a rule."
     if rule == "a year and the next":
         years = re.fullmatch(r"(\d\d)?(\d\d)\W+(?:\d\d)?(\d\d)", text)
-        return bool(years) and (int(years[2]) + 1) % 100 == int(years[3])
+        return years is not None and (int(years[2]) + 1) % 100 == int(years[3])
     found = _RULES[rule].fullmatch(text)
     if found and "d" in found.groupdict():
         with suppress(ValueError):
@@ -50,8 +50,9 @@ _PARTS = re.compile(r"\d+|[^\W\d_]+|.", re.S)  # numbers, words and single signs
 
 
 def _shape(text: str) -> str:
-    "A text with 9 for each digit and a for each word."
-    return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d", "9", text))
+    "A text with 9 for each digit, A for each word in capitals and a for any other."
+    words = re.sub(r"[^\W\d_]+", lambda m: "A" if m[0].isupper() else "a", text)
+    return re.sub(r"\d", "9", words)
 
 # %% ../../../nbs/grading/variants/00_forms.ipynb #4c6a5078
 _MOST_SHAPES = 4  # of a column that has a form
@@ -82,6 +83,7 @@ class Form:
     shapes: frozenset[str]
     rules: tuple[str, ...]
     start: str = ""  # with which all texts begin
+    is_loose: bool = False  # too few texts to show that others are not longer
 
     def holds(self, text: str) -> bool:
         "Whether a text has this form."
@@ -101,6 +103,7 @@ class Form:
                         found += self._around(parts, end)
                     if self.holds(part):
                         found += self._mixed([part, *self.some[:_SOME]])
+                        found += [f"{part}7", f"7{part}"] if self.is_loose else []
         return found
 
     def mixed(self) -> list[str]:
@@ -147,6 +150,7 @@ class Form:
             return new + old[len(new) :] if is_begun or len(new) > 2 else new.zfill(len(old))
         if old.isalpha() and new.isalpha():
             words = {(*_PARTS.findall(text), *[""] * place)[place] for text in self.some}
+            new = new.upper() if old.isupper() else new
             return new if old == new or len(words) > 1 else None
         return new if old == new else None
 
@@ -213,4 +217,5 @@ def form_of(
     start = "" if rules or len(texts) < _MANY else re.sub(r"[^\W_]*$", "", commonprefix(texts))
     if "hours, minutes, seconds" in rules and len(texts) < _MANY:  # some may take longer
         shapes |= {f"9{shape}" for shape in shapes if shape.startswith("9:")}
-    return Form(tuple(texts[:14]), shapes, tuple(rules), start)
+    is_loose = not rules and len(texts) < 2 * _MANY and all("a" in s.lower() for s in shapes)
+    return Form(tuple(texts[:14]), shapes, tuple(rules), start, is_loose)

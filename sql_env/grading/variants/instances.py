@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import NamedTuple
 
 import apsw
@@ -71,7 +72,7 @@ from sql_env.sql.analysis import (
     referenced_tables,
     table_conditions,
 )
-from ...sql.text import sql_tokens, unquote
+from ...sql.text import quote_identifier, sql_tokens, unquote
 
 # %% ../../../nbs/grading/variants/06_instances.ipynb #a22db96a
 _MAX_COLUMNS = 100  # of a table that is filled as a whole
@@ -233,6 +234,9 @@ class _InstancePlan:
     repeatable: Mapping[str, frozenset[int]]  # natural keys that half of the instances repeat
     alone: bool  # gold reads one table once
     presence: _Presence  # what gold finds in every instance
+    one_row: Mapping[
+        str, str
+    ]  # of tables of which the conditions of gold find one row: the statement that leaves one
     empty: bytes = field(repr=False)  # an instance without rows, which has other tables too
     loose: bytes | None = field(
         repr=False
@@ -288,6 +292,7 @@ def plan_instances(
         unique=_kept_unique(generator, shapes, sql),
         repeatable=_repeatable(generator, shapes, choice.read, sql),
         alone=reads_once(sql),
+        one_row=_one_row(generator, [all_shapes[t] for t in choice.read], sql, literals),
         presence=_Presence.of(generator, sql) if generator.infer else _Presence(),
         empty=_empty_image(generator.schema, choice.all, named),
         loose=loose,
@@ -361,6 +366,24 @@ def _matching_rows(generator: InstanceGenerator, shape: _TableShape, sql: str) -
     for condition in conditions:
         rows += generator.source.some_rows(f"{shape.select_sql} WHERE {condition} LIMIT 5")
     return [_cut_long_values(row) for row in rows]
+
+# %% ../../../nbs/grading/variants/06_instances.ipynb #72dde4b0
+def _one_row(
+    generator: InstanceGenerator, shapes: Iterable[_TableShape], sql: str, literals: Mapping
+) -> dict[str, str]:
+    "For tables of which a name and other conditions of gold find one row: the statement that leaves no second."
+    found = {}
+    for shape in () if reads_once(sql) or not generator.infer else shapes:
+        conditions = table_conditions(sql, shape.columns)
+        is_named = any(literals.get(name) and _is_name(name) for name in shape.lower_columns)
+        if len(conditions) < 2 or not is_named:
+            continue
+        table = quote_identifier(shape.name)
+        where = " AND ".join(f"({c})" for c in conditions)
+        if len(generator.source.some_rows(f"SELECT 1 FROM {table} WHERE {where} LIMIT 2")) == 1:
+            first = f"SELECT min(rowid) FROM {table} WHERE {where}"
+            found[shape.lower_name] = f"DELETE FROM {table} WHERE {where} AND rowid > ({first})"
+    return found
 
 # %% ../../../nbs/grading/variants/06_instances.ipynb #38a791eb
 _NEAR_MISS_RATE = 0.3  # of the rows meet nearly all that gold asks for
@@ -655,23 +678,27 @@ def _fill_tables(
     filled: dict[str, _FilledTable],  # tables made before; the new ones are added
     mode: _InstanceMode,
     rng: Random,
-    repeats: bool = False,  # natural keys that gold may see repeated are
+    again: Mapping[str, Collection[int]] = MappingProxyType(
+        {}
+    ),  # natural keys that hold values twice
 ) -> None:
     "Put rows into some tables of the instance that is on `scratch`."
     plan = sampler.plan
     sizes = plan.counts if mode.grouped else ()
     for shape in shapes:
-        again = repeats and plan.repeatable.get(shape.lower_name) or ()
+        repeated = again.get(shape.lower_name, ())
         unique = plan.unique.get(shape.lower_name, ())
-        rows = sampler.rows(shape, mode, rng, again)
+        rows = sampler.rows(shape, mode, rng, repeated)
         if not rows:
             filled[shape.lower_name] = _FilledTable(shape, ())
             continue
         _share_joined_values(rows, shape, plan.joined, filled, rng, unique)
-        _fill_keys(rows, shape, unique, again)
+        _fill_keys(rows, shape, unique, repeated)
         parents_of = _find_parents(shape, rows, filled, sampler)
         rows = _fill_references(rows, shape, parents_of, sizes, rng)
         scratch.insert(shape.insert_sql, rows)
+        if shape.lower_name in plan.one_row:
+            scratch.run(plan.one_row[shape.lower_name])
         if shape.lower_name in sampler.looked_at:
             taken = scratch.run(shape.select_sql) or []
             hot = _hot_rows(shape, taken, sampler.wanted, parents_of)
@@ -694,11 +721,13 @@ def _make_instance(
     sampler: RowSampler,
     mode: _InstanceMode,
     rng: Random,
-    repeats: bool = False,  # natural keys that gold may see repeated are
+    again: Mapping[str, Collection[int]] = MappingProxyType(
+        {}
+    ),  # natural keys that hold values twice
 ) -> None:
     "Put a new instance onto the generator's `scratch` database; the caller holds the generator's lock."
     if sampler.base is None:
         _fill_base(generator.scratch, sampler, rng)
     image, filled = sampler.base or (sampler.plan.empty, {})
     generator.scratch.load(image)
-    _fill_tables(generator.scratch, sampler, sampler.changing, {**filled}, mode, rng, repeats)
+    _fill_tables(generator.scratch, sampler, sampler.changing, {**filled}, mode, rng, again)

@@ -29,6 +29,7 @@ from sql_env.grading.variants.columns import (
     NARROW,
     _compared_columns,
     _counted_sizes,
+    _quotients,
     column_constants,
 )
 from sql_env.grading.variants.instances import (
@@ -104,6 +105,16 @@ def _doubtful_keys(
         kept = {i for i in plan.unique.get(table, ()) if names[i] in joined}
         found[table] = frozenset(doubtful - kept)
     return found
+
+# %% ../../../nbs/grading/variants/07_pairs.ipynb #0f3b9638
+_GROUPS_BY = re.compile(r"\bgroup\s+by\s+([^()]*)", re.I)
+
+
+def _grouped(
+    sql: str,  # any text
+) -> set[str]:
+    "The words after GROUP BY, lower case."
+    return set(re.findall(r"\w+", " ".join(_GROUPS_BY.findall(sql)).lower()))
 
 # %% ../../../nbs/grading/variants/07_pairs.ipynb #365139b7
 class Instance(NamedTuple):
@@ -216,6 +227,9 @@ class _PairMaker:
         scratch, statements = self.generator.scratch, (self.gold_sql, sql)
         counts = self.plan.counts + tuple(_counted_sizes(statements)[1::3])
         constants = column_constants(statements, self.columns)
+        for name, values in _quotients(statements).items():
+            if name in self.columns:
+                constants.setdefault(name, []).extend(values)
         for name in self.numerals & self.columns:
             constants.setdefault(name, []).extend(_SHORT_AND_LONG)
         for pair in sorted(_compared_columns(statements, self.columns)):
@@ -230,6 +244,7 @@ class _PairMaker:
             if has_null or value is not None
         ]
         sampler = self.sampler.beside(constants, counts)
+        namesakes = self._with_namesakes(sql)
         sharing = copy(sampler)
         sharing.plan = replace(sampler.plan, unique={**sampler.plan.unique, **self.unique})
         ticks = 0
@@ -237,7 +252,8 @@ class _PairMaker:
             mode = GROUPED if counts and n % 4 == 1 else _PAIR_CYCLE[n % 5]
             rng = Random(f"{n}:{self.gold_sql}\0{sql}")
             drawn = sharing if n % 2 else sampler
-            _make_instance(self.generator, drawn, mode, rng, repeats=n % 2 == 1)
+            again = namesakes if n % 4 == 3 else self.plan.repeatable if n % 2 else {}
+            _make_instance(self.generator, drawn, mode, rng, again)
             if fills and n % 2:  # a column that the other query alone asks about has one value
                 fill, value = fills[n // 2 % len(fills)]
                 with suppress(apsw.Error):
@@ -248,6 +264,17 @@ class _PairMaker:
                 yield found
             if ticks > _MAX_TICKS:
                 return
+
+    def _with_namesakes(self, sql: str) -> dict[str, frozenset[int]]:
+        "For each table the keys that hold values twice: also labels by which the query groups, and gold does not."
+        found = dict(self.plan.repeatable)
+        taken = _grouped(sql) - _grouped(self.gold_sql) if self.plan.group_columns else set()
+        for shape in self.plan.shapes:
+            if len(shape.sample_rows) < MAX_SAMPLE_ROWS:
+                keys = (i for i in shape.natural_keys if shape.lower_columns[i] in taken)
+                labels = frozenset(i for i in keys if not _is_id(shape.columns[i]))
+                found[shape.lower_name] = found.get(shape.lower_name, frozenset()) | labels
+        return found
 
     def instances(self, sql: str) -> list[Instance]:
         "Instances for gold and another query, those first on which gold finds something."
