@@ -429,7 +429,7 @@ def test_figures_logs_and_grading_again(played, tmp_path):
     _, found = read_log(tmp_path / "a.jsonl")
     for t in found:
         q = qs.get(t.question_id)
-        assert t.episode.turns_correct == (True, *[False] * len(q.follow_ups))
+        assert t.turns_correct == (True, *[False] * len(q.follow_ups))
         assert [f["gold_sql"] for f in t.follow_ups] == [f.gold_sql for f in q.follow_ups]
     assert replay_problems(tmp_path / "a.jsonl", qs) == {}
     again = rescore_log(tmp_path / "a.jsonl", qs)

@@ -329,6 +329,7 @@ def test_each_command_passes_the_options_of_its_source_on(tmp_path, monkeypatch)
     monkeypatch.setattr(sources, "load", spy)
     beside = {
         "export": ["vet_clinic-12"],
+        "judge": [str(log)],
         "rescore": [str(log)],
         "view": [str(log)],
         "trajectories": ["--out", str(tmp_path / "a")],

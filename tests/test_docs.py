@@ -204,7 +204,7 @@ def test_guides_begin_and_end_with_what_the_reader_holds(root):
     "Minutes for a reader of 200 words a minute, code included, within two; the FAQ is looked up and not read."
     numbers = "none One Two Three Four Five Six Seven Eight Nine Ten".split()
     pages = [p for p in guides(root) if p.stem != "faq"]
-    assert len(pages) == 11
+    assert len(pages) == 12
     for path in pages:
         badge = "".join(cells(path)[1]["source"])
         said = re.search(r'alt="Open in Colab"></a>\n\n(\w+) minutes.*\. At the end ', badge)

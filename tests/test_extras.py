@@ -170,7 +170,7 @@ def test_nothing_heavy_is_imported(code, heavy):
 
 def test_imports_are_few():
     "Modules beside our own, those of the standard library and of apsw, as a measure of time that no machine changes."
-    for module in ("sql_env.play.episode", "sql_env.evaluation.harness"):
+    for module, most in {"sql_env.play.episode": 120, "sql_env.evaluation.harness": 200}.items():  # the latter: pydantic
         found = loaded(f"import {module}")
-        assert len([name for name in found if not name.startswith("sql_env")]) < 120, module
+        assert len([name for name in found if not name.startswith("sql_env")]) < most, module
         assert not found & set(LIBRARIES), module

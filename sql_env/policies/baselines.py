@@ -10,6 +10,7 @@ __all__ = ['HACKS', 'Policy', 'ScriptedPolicy', 'play_episode', 'question_start'
            'named_policy', 'HackPolicy', 'hacks_for', 'most_frequent_answer']
 
 # %% ../../nbs/policies/02_baselines.ipynb #d35e2950
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -193,7 +194,7 @@ class OraclePolicy:
         if q.writes and "unknown_action" not in observation.error:
             return self._work(q, step - len(tables))
         if not q.gold_sql:
-            return Action("ANSWER", format_rows(q.gold_answer))
+            return Action("ANSWER", json.dumps(q.gold_answer, ensure_ascii=False, default=str))
         if step == len(tables):
             return Action("QUERY", q.gold_sql)
         return Action("ANSWER", answer_from_result(observation.result))
