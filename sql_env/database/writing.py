@@ -57,7 +57,9 @@ _TRIGGERS = "SELECT lower(name) FROM sqlite_schema WHERE type = 'trigger'"
 _CASCADES = """SELECT DISTINCT lower(t.name) FROM sqlite_schema AS t, pragma_foreign_key_list(t.name) AS f
     WHERE t.type = 'table' AND (f.on_delete NOT IN ('NO ACTION', 'RESTRICT')
     OR f.on_update NOT IN ('NO ACTION', 'RESTRICT'))"""
-_KEYED = "SELECT lower(t.name) FROM sqlite_schema AS t, pragma_index_info(t.name) WHERE t.type = 'table'"
+_KEYED = (
+    "SELECT lower(t.name) FROM sqlite_schema AS t, pragma_index_info(t.name) WHERE t.type = 'table'"
+)
 
 # %% ../../nbs/database/06_writing.ipynb #8932d0c3
 MOST_CHANGED = (
