@@ -41,20 +41,15 @@ from sql_env.sql.writes import (
 )
 
 # %% ../../nbs/grading/05_changes.ipynb #ddf62c7d
-class _Reference(NamedTuple):
-    "A column that holds numbers of another table."
-
-    column: int
-    table: str  # that it refers to, lower case
-
-# %% ../../nbs/grading/05_changes.ipynb #6369a776
 @dataclass(frozen=True)
 class TaskSchema:
     "What the comparison of changes needs to know about a database; names in lower case."
 
     columns: Mapping[str, tuple[str, ...]]
     generated: Mapping[str, int]  # the column of each table whose numbers it gives itself
-    references: Mapping[str, tuple[_Reference, ...]]
+    references: Mapping[
+        str, tuple[tuple[int, str], ...]
+    ]  # columns, and the tables that they refer to
     last: Mapping[str, int]  # a whole number, the last column of a key of several
     primary: Mapping[str, str]  # the key of each table that has one of one column
     keys: frozenset[str]  # these, and those that refer to them
@@ -74,7 +69,7 @@ class TaskSchema:
                 primary[info.name.lower()] = columns[info.name.lower()][places[0]]
                 if info.columns[places[0]].type.upper() == "INTEGER":
                     generated[info.name.lower()] = places[0]
-        references: dict[str, tuple[_Reference, ...]] = {}
+        references: dict[str, tuple[tuple[int, str], ...]] = {}
         for info in database.infos:
             table = info.name.lower()
             found = []
@@ -84,11 +79,16 @@ class TaskSchema:
                     same = [t for t in generated if t != table and primary[t] == columns[table][i]]
                     target = same[0] if len(same) == 1 else ""  # not declared, but of its name
                 if target:
-                    found.append(_Reference(i, target))
+                    found.append((i, target))
             references[table] = tuple(found)
         keys = {*primary.values()}
-        keys |= {columns[t][r.column] for t, refs in references.items() for r in refs}
+        keys |= {columns[t][i] for t, found in references.items() for i, _ in found}
         return cls(columns, generated, references, last, primary, frozenset(keys))
+
+    def numbered(self, table: str) -> list[tuple[int, str]]:
+        "Columns that hold numbers of rows, those of the table itself too, each with the table of these rows."
+        own = [(self.generated[table], table)] if table in self.generated else []
+        return [*own, *self.references.get(table, ())]
 
 # %% ../../nbs/grading/05_changes.ipynb #87d7f5f9
 def _open_tables(q: Question, schema: TaskSchema) -> frozenset[str]:
@@ -119,13 +119,6 @@ def _value_key(value: Any) -> Any:
     "A value as it is compared: floats to nine digits."
     return float(f"{value:.9g}") if isinstance(value, float) and math.isfinite(value) else value
 
-# %% ../../nbs/grading/05_changes.ipynb #6104697f
-def _rows_of(change: Change) -> list[_Row]:
-    "The row that a change removes and the row that it adds."
-    sides = ((False, change.old), (True, change.new))
-    table = change.table.lower()
-    return [_Row(table, is_new, tuple(map(_value_key, v))) for is_new, v in sides if v is not None]
-
 # %% ../../nbs/grading/05_changes.ipynb #7d4e12b0
 def _net(rows: Iterable[_Row]) -> Counter[_Row]:
     "How often each row was removed or added; what was removed and added again in the same words is neither."
@@ -139,58 +132,43 @@ def _net(rows: Iterable[_Row]) -> Counter[_Row]:
     return +found
 
 # %% ../../nbs/grading/05_changes.ipynb #8b62ae44
-class _Labels:
-    "What the numbers that tables gave to new rows stand for."
-
-    def __init__(self, rows: Iterable[_Row], schema: TaskSchema, open_tables: frozenset[str]):
-        self.schema = schema
-        places = schema.generated
-        by_number: dict[bool, dict[tuple[str, Any], _Row]] = {False: {}, True: {}}
-        rows = list(rows)
-        for row in rows:
-            if row.table in open_tables:
-                by_number[row.is_new][row.table, row.values[places[row.table]]] = row
-        owners = {n: row for n, row in by_number[True].items() if n not in by_number[False]}
-        self.of: dict[tuple[str, Any], int] = dict.fromkeys(owners, 0)
-        for _ in range(
-            3 if owners else 0
-        ):  # a row, rows that refer to it, those that refer to them
-            around: dict[tuple[str, Any], list] = {n: [self.label(r)] for n, r in owners.items()}
-            for row in rows:
-                for reference, number in self._numbers(row):
-                    if number in around and reference is not None:
-                        around[number].append((row.table, reference, self.label(row)))
-            self.of = {
-                number: hash((number[0], own, frozenset(Counter(others).items())))
-                for number, (own, *others) in around.items()
-            }
-
-    def label(self, row: _Row) -> _Row:
-        "A row with labels in the place of such numbers."
-        values = list(row.values)
-        for column, number in self._numbers(row, own=True):
-            if column is not None and number in self.of:
-                values[column] = ("#", self.of[number])
-        return row._replace(values=tuple(values))
-
-    def _numbers(self, row: _Row, own: bool = False) -> Iterator[tuple[int | None, tuple]]:
-        "Columns of a new row that hold numbers of rows, and these."
-        if not row.is_new:
-            return
-        if own and row.table in self.schema.generated:
-            place = self.schema.generated[row.table]
-            yield place, (row.table, row.values[place])
-        for reference in self.schema.references.get(row.table, ()):
-            yield reference.column, (reference.table, row.values[reference.column])
-
-# %% ../../nbs/grading/05_changes.ipynb #ba96456c
 def _labelled(
     changes: Iterable[Change], schema: TaskSchema, open_tables: frozenset[str]
 ) -> list[list[_Row]]:
-    "The rows of each change, with labels."
-    rows = [_rows_of(change) for change in changes]
-    labels = _Labels((row for part in rows for row in part), schema, open_tables)
-    return [[labels.label(row) for row in part] for part in rows] if labels.of else rows
+    "The rows that each change removes and adds; for numbers that a table gave, labels that tell what they stand for."
+    parts = []
+    for change in changes:
+        sides = ((False, change.old), (True, change.new))
+        table = change.table.lower()
+        parts.append([_Row(table, n, tuple(map(_value_key, v))) for n, v in sides if v is not None])
+    added, removed = (
+        {
+            (row.table, row.values[schema.generated[row.table]])
+            for part in parts
+            for row in part
+            if row.is_new == is_new and row.table in open_tables
+        }
+        for is_new in (True, False)
+    )
+    labels = dict.fromkeys(added - removed, 0)
+    if not labels:
+        return parts
+
+    def label(row: _Row) -> _Row:
+        values = list(row.values)
+        for column, table in schema.numbered(row.table) if row.is_new else ():
+            if (number := (table, values[column])) in labels:
+                values[column] = ("#", labels[number])
+        return row._replace(values=tuple(values))
+
+    for _ in range(3):  # a row, rows that refer to it, those that refer to them
+        around: dict[tuple, Counter] = {number: Counter() for number in labels}
+        for row in (row for part in parts for row in part if row.is_new):
+            for column, table in schema.numbered(row.table):
+                if (number := (table, row.values[column])) in around:
+                    around[number][row.table, column, label(row)] += 1
+        labels = {n: hash((n[0], frozenset(rows.items()))) for n, rows in around.items()}
+    return [[label(row) for row in part] for part in parts]
 
 # %% ../../nbs/grading/05_changes.ipynb #72563539
 @dataclass(frozen=True)
@@ -427,7 +405,7 @@ _ENDS = ("NULL", "(SELECT min(rowid) - 1 FROM {})")
 def _copied(table: str, values: Mapping[str, str], end: str, schema: TaskSchema) -> str:
     "The INSERT of rows like others, with some values in SQL and keys of their own."
     table = table.lower()
-    refers = {reference.column for reference in schema.references[table]}
+    refers = {column for column, _ in schema.references[table]}
     names, number = schema.columns[table], schema.generated.get(table)
     target, found = quote_identifier(table), []
     for i, name in enumerate(names):
@@ -463,11 +441,11 @@ def _refer_to(
     "Add rows that refer to some rows, each like one that gold finds; table and number of each that is new."
     found = []
     for (table, number), (user, like), end in product(rows, met.items(), _ENDS):
-        for reference in schema.references[user]:
-            if reference.table == table != user and table in schema.primary:
+        for place, referred in schema.references[user]:
+            if referred == table != user and table in schema.primary:
                 key, target = map(quote_identifier, (schema.primary[table], table))
                 value = f"(SELECT {key} FROM {target} WHERE rowid = {number})"
-                column = schema.columns[user][reference.column]
+                column = schema.columns[user][place]
                 sql = f"{_copied(user, {column: value}, end, schema)} WHERE rowid = ?1"
                 new = _add(
                     con, f"{sql} AND {quote_identifier(column)} IS NOT {value}", (like,), named
