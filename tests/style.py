@@ -95,7 +95,8 @@ def is_record(node: ast.ClassDef) -> bool:
     "Whether annotations of a class are its fields; `node` is the dataclass decorator of proofs."
     marks = [*node.decorator_list, *node.bases]
     text = " ".join(ast.unparse(m) for m in marks)
-    return bool(re.search(r"dataclass|\bnode\b|BaseModel|Trajectory|NamedTuple|TypedDict|Protocol|Action|Observation|State", text))
+    fields = r"dataclass|\bnode\b|BaseModel|Trajectory|NamedTuple|TypedDict|Protocol|Action|Observation|State"
+    return bool(re.search(fields, text))
 
 
 def forward_annotations(trees: dict[str, ast.Module]) -> int:

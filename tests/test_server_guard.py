@@ -271,11 +271,11 @@ def test_a_benchmark_tells_nothing_and_logs_results(questions, caplog):
         page = _episode_html(env, obs)
         seen.append((obs.model_dump(exclude={"action_history", "metadata"}), page.replace(answer, "")))
         assert obs.done and obs.reward == 0 and set(obs.metadata) == {"episode_id", "question_id"}
-        assert "orrect" not in page and "rong" not in page.replace("wrong", "") and "outcome" not in page
+        assert "orrect" not in page and "rong" not in page.replace("987654", "") and "outcome" not in page
         act(env, "QUERY", "SELECT 1")
     assert seen[0] == seen[1], "a wrong answer looks like a right one"
     lines = results_in(caplog.text)
-    assert [(r["episode_id"], r["correct"], r["steps"]) for r in lines] == [("wrong", False, 2), ("@last", True, 2)]
+    assert [(r["episode_id"], r["correct"], r["steps"]) for r in lines] == [("987654", False, 2), ("@last", True, 2)]
 
 
 @pytest.fixture(scope="module")

@@ -137,8 +137,8 @@ def _value(cell: Any, is_seen: _Seen | None, about: str) -> Any:
 _NOTHING = frozenset("none n/a na nil nan null unknown nothing missing empty".split())
 _OPENER = re.compile(
     r"(?:its?|it's|there|th[eio]se?|this|they|he|she|i|we|my|your|you|here|so|thus|based|either|is|not|answer|sure|only"
-    r"|just|about|maybe|perhaps|guess|candidates?|alternatives?|rejected|excluded|error|exactly|nearly|more|less|if|or|and"
-    r"|but|final|result|wrong)\b",
+    r"|just|about|maybe|perhaps|guess|candidates?|alternatives?|rejected|excluded|error|exactly|nearly|more|less|if|or"
+    r"|and|but|final|result|wrong)\b",
     re.I,
 )
 _CODE = re.compile(r"[^\W\d_]\w*(?:-\w+)*|\d\d?:\d\d(?::\d\d)?")

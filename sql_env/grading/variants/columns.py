@@ -134,7 +134,8 @@ def _compared_columns(
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #b8eaf64f
 _QUOTIENT = re.compile(
-    r"(\w+)[\"`\]]?\s*([*/])\s*(\d{1,9}(?:\.\d{1,4})?)\s*\)*\s*(?:[<>=!]{1,2}|(?:not\s+)?between)\s*(\d{1,9}(?:\.\d{1,4})?)"
+    r"(\w+)[\"`\]]?\s*([*/])\s*(\d{1,9}(?:\.\d{1,4})?)\s*\)*\s*(?:[<>=!]{1,2}|(?:not\s+)?between)"
+    r"\s*(\d{1,9}(?:\.\d{1,4})?)"
     r"(?:\s+and\s+(\d{1,9}(?:\.\d{1,4})?))?",
     re.I,
 )
