@@ -28,6 +28,7 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
+from typer.core import TyperGroup
 from typer.models import OptionInfo
 
 from .. import __version__, database, policies, sources
@@ -39,8 +40,28 @@ if TYPE_CHECKING:  # what runs a command is loaded with it, through the names of
     from sql_env.database.guards import Limits
     from sql_env.questions.question_set import QuestionSet
 
+# %% ../../nbs/cli/01_app.ipynb #f1a9b001
+class _Commands(TyperGroup):
+    "Commands whose flags are shown without a type: typer writes `<bool>` behind each."
+
+    def get_params(self, ctx: Any) -> list:
+        return _without_types(super().get_params(ctx))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        _without_types(command.get_params(ctx) if command else [])
+        return command
+
+
+def _without_types(params: list) -> list:
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
 # %% ../../nbs/cli/01_app.ipynb #4de0f626
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     help="Explore a hidden database, answer a question, get a verdict you can trust.",

@@ -30,6 +30,7 @@ from sql_env.cli.app import (
     Seed,
     SourceOptions,
     Workers,
+    _Commands,
     _completes,
     _make_table,
     _parse_options,
@@ -83,7 +84,7 @@ def _data_numbers(questions: "QuestionSet") -> dict:
     )
 
 # %% ../../nbs/cli/04_train.ipynb #b78a1b52
-_data_app = typer.Typer(rich_markup_mode="markdown")
+_data_app = typer.Typer(cls=_Commands, rich_markup_mode="markdown")
 app.add_typer(_data_app, name="data", rich_help_panel="Questions")
 
 # %% ../../nbs/cli/04_train.ipynb #6a280270
