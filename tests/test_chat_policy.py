@@ -501,7 +501,7 @@ def test_a_local_model_plays_by_its_seed_until_its_context_is_full(tiny_model, t
     assert alone.success_rate == many.success_rate == 1 and bare(alone) == bare(many)
     assert all(e.steps == 3 and e.usage["prompt_tokens"] > 1000 for e in many.episodes)
     model, tok = tiny_model
-    local = LocalModel(model, tok, template=template, max_new_tokens=model.config.max_position_embeddings - 1000)
+    local = LocalModel(model, tok, template=template, max_new_tokens=model.config.max_position_embeddings - 1400)
     talks = initial_messages(EpisodeEnv(one()).reset(index=0)), [dict(role="user", content="long " * 3000)]
     said = local.complete_many(list(talks), tool_schemas(), [0, 0])
     assert isinstance(said[1], RolloutAborted) and not isinstance(said[0], RolloutAborted)

@@ -422,11 +422,9 @@ class CachedWriter:
         was_training = self.model.training
         self.model.eval()
         with torch.inference_mode():
-            parts = {*_shared_beginnings(prompts), *(tuple(prompt[:-1]) for prompt in prompts)}
-            for part in sorted(parts, key=len):
-                read = self._recall([*part, 0])
-                if len(part) - len(read.tokens) >= _WORTH_READING:
-                    self._write([read], [part], 1, 0, None)
+            self._read(_shared_beginnings(prompts))
+            remembered = [len(self._recall(prompt).tokens) for prompt in prompts]
+            self._read(sorted({tuple(prompt[:-1]) for prompt in prompts}, key=len))
             started = [self._recall(prompt) for prompt in prompts]
             for read in started:
                 self._known.pop(tuple(read.tokens), None)  # it is replaced by its continuation
@@ -434,7 +432,14 @@ class CachedWriter:
         self.model.train(was_training)
         while sum(map(len, self._known)) > self.most and len(self._known) > 1:
             self._known.popitem(last=False)
-        return [(tokens, len(read.tokens)) for tokens, read in zip(written, started)]
+        return list(zip(written, remembered))
+
+    def _read(self, parts: Iterable[tuple[int, ...]]) -> None:
+        "Read beginnings of prompts, each alone, where enough of it is new."
+        for part in parts:
+            read = self._recall([*part, 0])
+            if len(part) - len(read.tokens) >= _WORTH_READING:
+                self._write([read], [part], 1, 0, None)
 
     def _recall(self, prompt: Sequence[int]) -> _Read:
         "What is remembered of the beginning of a prompt; one token at least is left to be read."
