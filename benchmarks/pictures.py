@@ -79,20 +79,39 @@ def card() -> None:
     figure.savefig(OUT / "card.png", dpi=100, metadata={"Software": None})
 
 
-def real_model() -> None:
-    "Right answers of a small language model before and after training, from real_model.json."
-    matplotlib.use("Agg")
+def _passing_shares() -> dict[str, float]:
+    "Share of wrong one-edit SQL on Spider dev that each check calls right, from mutants_spider_dev.json."
+    kinds = benchmark_results("mutants_spider_dev")["count"].items()
+    counts = [c for kind, c in kinds if kind not in ("add_distinct", "wrong_column")]
+    n_wrong = sum(c["n"] - c.get("equivalent", 0) for c in counts)
+    checks = {
+        "rows as a set,\none database": "set",
+        "rows and order,\none database": "order",
+        "sql_env:\nother contents too": "robust",
+    }
+    return {k: sum(c.get(name, 0) for c in counts) / n_wrong for k, name in checks.items()}
+
+
+def _draw_luck(ax) -> None:
+    shares = _passing_shares()
+    colors = ["#9aa5b1"] * (len(shares) - 1) + ["#2780e3"]
+    bars = ax.bar(list(shares), list(shares.values()), 0.6, color=colors)
+    ax.bar_label(bars, [f"{s:.0%}" for s in shares.values()])
+    ax.set_title("Wrong SQL that a check calls right", loc="left", size=11)
+    ax.set_yticks([])
+    ax.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _draw_real_model(ax) -> None:
     rows = {
         (r["model"] == "base", r["suite"]): r for r in benchmark_results("real_model")["rows"][::-1]
     }
     suites = {
-        "level 1": "generated databases, level 1",
-        "level 2": "level 2",
+        "level 1": "generated, level 1",
+        "level 2": "generated, level 2",
         "bundled": "bundled databases",
         "spider dev": "Spider, unseen databases",
     }
-    figure = matplotlib.figure.Figure(figsize=(8.5, 3.2), layout="constrained")
-    ax = figure.subplots()
     for place, suite in enumerate(suites):
         for is_base, shift, color in ((True, -0.19, "#9aa5b1"), (False, 0.19, "#2780e3")):
             if row := rows.get((is_base, suite)):
@@ -103,12 +122,31 @@ def real_model() -> None:
     ax.invert_yaxis()
     ax.set_xlim(0, 0.8)
     ax.xaxis.set_major_formatter("{x:.0%}")
-    ax.set_xlabel("right answers, table names only (95 % intervals)")
     for name, color in (("as published", "#9aa5b1"), ("after imitation", "#2780e3")):
         ax.barh(0, 0, color=color, label=name)
     ax.legend(frameon=False, loc="lower right")
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def real_model() -> None:
+    "Right answers of a small language model before and after training, from real_model.json."
+    matplotlib.use("Agg")
+    figure = matplotlib.figure.Figure(figsize=(8.5, 3.2), layout="constrained")
+    ax = figure.subplots()
+    _draw_real_model(ax)
+    ax.set_xlabel("right answers, table names only (95 % intervals)")
     figure.savefig(OUT / "real_model.png", dpi=130, metadata={"Software": None})
+
+
+def first_page() -> None:
+    "What luck passes, and what training gives: the picture of README."
+    matplotlib.use("Agg")
+    figure = matplotlib.figure.Figure(figsize=(11.5, 3.4), layout="constrained")
+    luck, training = figure.subplots(1, 2, width_ratios=[1, 1.25])
+    _draw_luck(luck)
+    _draw_real_model(training)
+    training.set_title("Right answers of SmolLM2-135M", loc="left", size=11)
+    figure.savefig(OUT / "first_page.png", dpi=130, metadata={"Software": None})
 
 
 def favicon() -> None:
@@ -129,3 +167,4 @@ if __name__ == "__main__":
     episode()
     scores()
     real_model()
+    first_page()
