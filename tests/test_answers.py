@@ -288,6 +288,7 @@ def test_a_guess_is_told_whatever_gold_is_and_a_unit_is_read_only_where_it_fits(
     gold = [(3, "Kelly Clauss")]
     assert verify("Contestant 3, Kelly Clauss", gold, last=gold, columns=("id", "name")).reason == "unreadable"
     assert verify("Building 3", [("Building 3",)]).reason == "unreadable", "nobody knows what was seen"
+    assert read_answer(",name,age\n0,Alice,30\n1,Bob,25", [("Alice", 30), ("Bob", 25)]) == "unreadable"
     assert verify("Building 3", [("Building 3",)], last=[("Building 3",)]).correct
 
 

@@ -270,6 +270,9 @@ _NO_ROWS = re.compile(r"\(no rows\)|\(0 rows\)|empty set(?: \(\d+\.\d+ sec\))?",
 _ROW_COUNT = re.compile(
     r"\((\d{1,9}) rows?\)|(\d{1,9}) rows? in set(?: \(\d+\.\d+ sec\))?\.?", re.I
 )
+_NEGATIVE = re.compile(
+    r"^\[?\(\d+(?:,\d{3})*(?:\.\d+)?\)\]?$", re.M
+)  # (1200), as accounts write -1200
 _BULLET = re.compile(r"\s*(?:[-*•]|(\d{1,6})[.)])\s+(\S.*)")
 _HEADER = re.compile(
     r"(?!(?:none|n/?a|nil|null|nan|unknown|missing|nothing|empty)\s*$|(?:more|less|at|not|about|or|either|around|over"
@@ -289,7 +292,10 @@ def _table(text: str) -> tuple[list[str], bool]:
     if rules and rules[0] < 2 < len(lines):
         body = [line for i, line in enumerate(lines) if i not in rules]
         is_named = rules[0] == 1 or (len(rules) > 2 and rules[1] == 2)
-        numbers = any(map(_parse_number, _split(body[0].strip("|"), "|"))) if body else True
+        head = _split(body[0].strip("|"), "|") if body else ()
+        if is_named and len(head) > 1 and head[0] in ("", "#"):
+            raise UnreadableAnswerError(_HOW)  # a column may number the rows
+        numbers = not body or any(map(_parse_number, head))
         return body[is_named and not numbers :], True
     items = [_BULLET.fullmatch(line) for line in lines]
     if all(item and item[1] in (None, str(n)) for n, item in enumerate(items, 1)):
@@ -359,7 +365,7 @@ def _line_readings(
             yield inner, False
     for cut in ",;":
         rows = [_split(line, cut) for line in lines]
-        if len({len(row) for row in rows}) > 1 or len(rows[0]) == 1:
+        if len({len(row) for row in rows}) > 1 or len(rows[0]) == 1 or rows[0][0] == "":
             continue
         if len(rows) == 1:
             yield [(cell,) for cell in rows[0]], False
@@ -393,6 +399,8 @@ def _form_readings(
     ):
         yield [], True, False
         return
+    if _NEGATIVE.search(text):
+        raise UnreadableAnswerError(_HOW)
     if text[0] in "[({":
         with suppress(ValueError):
             value = _load(text)
