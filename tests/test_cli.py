@@ -526,3 +526,13 @@ def test_export_of_a_question_and_of_a_log_and_what_is_wrong(sql_env, tmp_path):
     wrong |= {"name a file": ["vet_clinic-12 --out", tmp_path]}
     for says, args in (wrong | {"random, greedy, oracle": ["vet_clinic-12 --policy nobody"]}).items():
         assert says in helpful(sql_env("export", *args))
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_console_without_arrows_shows_what_it_can(encoding):
+    "What it lacks is a question mark, and the command does not end."
+    code = "from sql_env.cli import main; main()"
+    words_ = ["demo", "--policy", "greedy", "--question", "vet_clinic-05"]
+    env = os.environ | {"PYTHONIOENCODING": encoding}
+    done = subprocess.run([sys.executable, "-c", code, *words_], capture_output=True, env=env)
+    assert done.returncode == 0 and b"?" in done.stdout, done.stderr

@@ -1,6 +1,5 @@
 "The laws of the three rewards, and an adversary that plays real episodes to break them."
 
-import json
 import math
 from dataclasses import replace
 from functools import cache
@@ -431,11 +430,11 @@ def test_no_adversary_finds_an_exploit(name, stage, tell):
             score = -math.inf if episode.verdict.correct else sum(rewards)
             if score >= best or not i % 80:
                 best, script = score, new
-        worst, script, gold = math.inf, [("JUMP", "")] * 14, ("ANSWER", json.dumps(q.gold_answer))
+        worst, script, gold = math.inf, [("JUMP", "")] * 13, [("QUERY", q.gold_sql), ("ANSWER", "@last")]
         without = [m for m in pool if m[0] != "ANSWER" or not m[1]]
         for _ in range(climbs):
-            new = [m for m in mutate(rng, script, without, 14) if m[0] != "ANSWER" or not m[1]] or [("JUMP", "")]
-            episode, rewards = referee.play(q, db, [*new, gold])
+            new = [m for m in mutate(rng, script, without, 13) if m[0] != "ANSWER" or not m[1]] or [("JUMP", "")]
+            episode, rewards = referee.play(q, db, [*new, *gold])
             assert episode.verdict.correct
             if sum(rewards) <= worst:
                 worst, script = sum(rewards), new

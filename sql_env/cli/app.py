@@ -11,6 +11,7 @@ __all__ = ['app', 'Seed', 'Workers', 'AsJson', 'POLICY_NAMES', 'Console', 'main'
 # %% ../../nbs/cli/01_app.ipynb #363a8042
 import functools
 import inspect
+import io
 import json
 import sys
 from collections import Counter
@@ -133,6 +134,9 @@ def _program(
 # %% ../../nbs/cli/01_app.ipynb #00ef4b98
 def main() -> None:
     "Entry point of the `sql_env` command: mistakes in what was asked end with a sentence and exit code 2."
+    for stream in (sys.stdout, sys.stderr):  # a console may lack arrows and dots
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app()
     except Exception as e:  # those that follow are loaded only where something went wrong
