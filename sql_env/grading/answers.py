@@ -25,9 +25,9 @@ from ..database.database import Database
 from ..database.guards import QueryError
 from sql_env.grading.readings import (
     UnreadableAnswerError,
-    _iter_readings,
     _needs_quotes,
     is_last,
+    parse_answer,
 )
 from ..sql.origins import ColumnOrigin, column_origins
 from sql_env.sql.text import (
@@ -262,39 +262,6 @@ def _match_ordered(
         start = end
     return None
 
-# %% ../../nbs/grading/03_answers.ipynb #eeb67612
-def _cell_kind(cell: Any) -> str:
-    "number, text or bytes; a bare number is a number."
-    if isinstance(cell, bytes):
-        return "bytes"
-    if isinstance(cell, str) and not isinstance(cell, BareText):
-        return "text"
-    return "number" if _parse_number(cell) else "text"
-
-# %% ../../nbs/grading/03_answers.ipynb #f81f99f6
-def _column_kinds(rows: Sequence[tuple]) -> list[str]:
-    "For each column the kind of its cells, `mixed`, or `` if it holds only NULL."
-    kinds = []
-    for column in zip(*rows):
-        found = {_cell_kind(cell) for cell in column if cell is not None}
-        kinds.append("mixed" if len(found) > 1 else "".join(found))
-    return kinds
-
-# %% ../../nbs/grading/03_answers.ipynb #9b424d83
-def _align_columns_by_kind(
-    rows: Sequence[tuple], gold: Sequence[tuple]
-) -> list[int] | None:  # for each gold column its place in `rows`
-    "Where gold's columns stand, if kinds changed places and that can be undone in one way; else None."
-    kinds, gold_kinds = _column_kinds(rows), _column_kinds(gold)
-    if kinds == gold_kinds or sorted(kinds) != sorted(gold_kinds):
-        return None
-    if "" in kinds or "mixed" in kinds:
-        return None
-    places: dict[str, list[int]] = {}
-    for i, kind in enumerate(kinds):
-        places.setdefault(kind, []).append(i)
-    return [places[kind].pop(0) for kind in gold_kinds]
-
 # %% ../../nbs/grading/03_answers.ipynb #877938a5
 VERDICT_REASONS = dict(
     match="the answer is right",
@@ -402,37 +369,18 @@ def compare_rows(
     for i, row in enumerate(rows):
         if len(row) != width:
             return Verdict(False, "columns", f"{len(row)} columns, gold has {width}", i)
-    verdict = _compare_aligned(rows, gold, ordered, ignore_case)
-    if verdict or width == 1:
-        return verdict
-    order = _align_columns_by_kind(rows, gold)
-    if order is None:
-        return verdict
-    moved = [tuple(row[i] for i in order) for row in rows]
-    return _nearest([verdict, _compare_aligned(moved, gold, ordered, ignore_case)])
+    return _compare_aligned(rows, gold, ordered, ignore_case)
 
 # %% ../../nbs/grading/03_answers.ipynb #667c618b
-def _types_differ(rows: Sequence[tuple], gold: Sequence[tuple]) -> bool:
-    "Whether a column holds typed text on one side and numbers on the other."
-    for column, gold_column in zip(zip(*rows), zip(*gold)):
-        is_text = any(isinstance(v, str) and not isinstance(v, BareText) for v in column)
-        is_number = any(isinstance(v, (int, float)) for v in column)
-        gold_is_text = any(isinstance(v, str) for v in gold_column)
-        gold_is_number = any(isinstance(v, (int, float)) for v in gold_column)
-        if (is_text and gold_is_number) or (is_number and gold_is_text):
-            return True
-    return False
-
-# %% ../../nbs/grading/03_answers.ipynb #4e9b9b12
 def _compare_written(
     rows: Sequence[tuple],  # typed, of a result
     gold: Sequence[tuple],
     ordered: bool | Sequence = False,  # does order count; or the rank of each gold row
     ignore_case: bool = False,
 ) -> Verdict:
-    "Compare rows with gold rows as they are and, where types differ, as an agent would write them."
+    "Compare rows with gold rows as they are and as an agent would write them."
     verdict = compare_rows(rows, gold, ordered, ignore_case)
-    if verdict or len(rows) != len(gold) or not _types_differ(rows, gold):
+    if verdict or len(rows) != len(gold) or all(type(c) is BareText for row in rows for c in row):
         return verdict
     return _nearest([verdict, compare_rows(_as_written(rows), gold, ordered, ignore_case)])
 
@@ -451,7 +399,7 @@ def _readings(
         return [list(last)]
     if is_seen is None and last is not None:
         is_seen = _Values(chain.from_iterable(last)).__contains__
-    return _iter_readings(answer, columns, is_seen, about)
+    return parse_answer(answer, columns, is_seen, about)
 
 # %% ../../nbs/grading/03_answers.ipynb #58144cb9
 def verify(
@@ -657,7 +605,7 @@ def is_grounded(
     else:
         columns = evidence.last_seen.column_names if evidence.last_seen else ()
         try:
-            readings = _iter_readings(answer, columns, evidence.lookup(), "%")
+            readings = parse_answer(answer, columns, evidence.lookup(), "%")
         except UnreadableAnswerError:
             return False
     known = _Values(values)

@@ -100,16 +100,20 @@ def _dates(text: str) -> list[str]:
 
 # %% ../../nbs/grading/02_readings.ipynb #7cedc277
 _DOTTED = re.compile(r"[-+]?\d{1,3}(?:\.\d{3})+", re.A)
+_SAID = re.compile(
+    r"(?:there|the (?!.*\b(?:not|no|likely|guess|wrong|other|candidate|except)\b)[a-z ]{1,60}) (?:is|are) (\S.*?)\.?",
+    re.I,
+)
+_COUNTED = re.compile(r"(\S+) (?!(?:hundred|thousand|million|billion|percent|pct)\b)([^\W\d_]{2,})")
 
 
 def _value(cell: Any, is_seen: _Seen | None, about: str) -> Any:
     "What a bare word stands for: itself if it was seen, a number, a date, a share; None if that is not certain."
     if type(cell) is not BareText or (is_seen and is_seen(cell)):
         return cell
-    if is_seen and _DOTTED.fullmatch(cell) and is_seen(whole := BareText(cell.replace(".", ""))):
-        return whole  # 1.200 where 1200 was seen
     if _parse_number(cell):
-        return cell
+        in_doubt = is_seen and _DOTTED.fullmatch(cell) and is_seen(BareText(cell.replace(".", "")))
+        return None if in_doubt else cell  # 1.200 where 1200 was seen
     if len(cell) > _MAX_CELL:
         return None
     number, unit = _split_unit(cell)
@@ -120,6 +124,14 @@ def _value(cell: Any, is_seen: _Seen | None, about: str) -> Any:
         return fits[0] if clear and _SHARE.search(about) else None
     if len(unit) == 1:
         return _value(BareText(number), is_seen, about)
+    if is_seen and (match := _SAID.fullmatch(cell)):
+        found = _value(parse_cell(match[1]), is_seen, about)
+        return found if is_seen(found) else None
+    if is_seen and (match := _COUNTED.fullmatch(cell)) and is_seen(BareText(match[1])):
+        named = re.search(
+            rf"[_(]{match[2]}(?![^\W\d_])", about, re.I
+        )  # a column such as km or distance_km
+        return BareText(match[1]) if named and _parse_number(BareText(match[1])) else None
     if (said := _WORD_VALUES.get(cell.lower())) is not None:
         return cell if _HOW_MANY.search(about) else BareText(said)
     if _TIME.fullmatch(cell):
@@ -139,6 +151,11 @@ _OPENER = re.compile(
     r"(?:its?|it's|there|th[eio]se?|this|they|he|she|i|we|my|your|you|here|so|thus|based|either|is|not|answer|sure|only"
     r"|just|about|maybe|perhaps|guess|candidates?|alternatives?|rejected|excluded|error|exactly|nearly|more|less|if|or"
     r"|and|but|final|result|wrong)\b",
+    re.I,
+)
+_DOUBT = re.compile(  # in a text in quotes
+    r"[%?~<>≈±|\n(]|\b(?:or|is|are|was|were|has|have|not|maybe|probably|between|to)\b|^(?:none|n/?a|nil|nan|unknown)\.?$"
+    r"|^\W*\d[\d.,]*\s*(?:[^\W\d]|$)|\d\d?[-/.]\d\d?[-/.]\d|[^\W\d]{3} \d\d?,",
     re.I,
 )
 _CODE = re.compile(r"[^\W\d_]\w*(?:-\w+)*|\d\d?:\d\d(?::\d\d)?")
@@ -177,7 +194,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _load(text: str) -> Any:
-    "A text as JSON, also an object a line, or as Python prints lists; raises `ValueError` for anything else."
+    "A text as JSON, or as Python prints lists; raises `ValueError` for anything else."
 
     def as_json(match: re.Match) -> str:
         quoted, word, closing, _ = match.groups()
@@ -192,11 +209,7 @@ def _load(text: str) -> Any:
             else "["
         )
 
-    lines = (
-        f"[{','.join(line.strip().rstrip(',') for line in text.split(chr(10)) if line.strip())}]"
-    )
-    forms = (text, lines) if "\n" in text else (text,)
-    for form in (*forms, *(_TOKEN.sub(as_json, form) for form in forms)):
+    for form in (text, _TOKEN.sub(as_json, text)):
         with suppress(ValueError, RecursionError):
             return json.loads(
                 form, parse_float=BareText, parse_constant=int, object_pairs_hook=_object
@@ -223,20 +236,24 @@ def _json_readings(value: Any, columns: Sequence[str]) -> list[list[tuple]]:
         if len({len(v) for v in value.values()}) > 1:
             raise UnreadableAnswerError(_HOW)
         value = [list(row) for row in zip(*value.values())]
-    pairs = (
-        isinstance(value, dict)
-        and len(value) > 1
-        and not any(isinstance(v, str) for v in value.values())
-    )
-    also = [[(_json_cell(k), _json_cell(v)) for k, v in value.items()]] if pairs else []
+    also: list[list[tuple]] = []
+    if isinstance(value, dict):  # the keys may be values too, or say of what each value is
+        pairs = [(_json_cell(k), _json_cell(v)) for k, v in value.items()]
+        also = [pairs, [pair[1:] for pair in pairs]]
     items = value if isinstance(value, list) else [value]
     if not any(isinstance(item, (list, dict)) for item in items):
         row = tuple(map(_json_cell, items))
         return [[(cell,) for cell in row], *([[row]] if len(row) > 1 else [])]
-    first = next((list(item) for item in items if isinstance(item, dict)), [])
+    first = next((item for item in items if isinstance(item, dict)), {})
     named = [next((k for k in first if k.lower() == name.lower()), "") for name in columns]
+    orders = [[*first], named]
+    if sorted(named) != sorted(
+        first
+    ):  # which key is which column is not known, but a number is no text
+        numbers = {key for key, cell in first.items() if _parse_number(_json_cell(cell))}
+        orders[1:] = [sorted(first, key=lambda k: (k in numbers) == late) for late in (True, False)]
     readings = []
-    for keys in [first] if sorted(named) != sorted(first) else [first, named]:
+    for keys in orders:
         if any(isinstance(item, dict) and (item.keys() != set(keys) or not item) for item in items):
             raise UnreadableAnswerError(_HOW)
         rows = [
@@ -266,10 +283,17 @@ _BARS = dict.fromkeys(map(ord, "│┃║┆┇┊┋╎╏"), "|")
 _RULE = re.compile(
     r"[-+=|:\s\u2500-\u257f]*[-=\u2500\u2501\u2550]{2}[-+=|:\s\u2500-\u257f]*|[|+]?\s*:?-+:?\s*[|+][-+:|\s]*"
 )
-_NO_ROWS = re.compile(r"\(no rows\)|\(0 rows\)|empty set(?: \(\d+\.\d+ sec\))?", re.I)
+_NO_ROWS = re.compile(
+    r"\((?:no|0) rows\)|empty set(?: \(\d+\.\d+ sec\))?|no (?:rows|results?)(?: found| returned)?\.?|empty result\.?",
+    re.I,
+)
+_PAIR = re.compile(r"([^:|]{1,80}):\s+(\S.*)")
 _ROW_COUNT = re.compile(
     r"\((\d{1,9}) rows?\)|(\d{1,9}) rows? in set(?: \(\d+\.\d+ sec\))?\.?", re.I
 )
+_NEGATIVE = re.compile(
+    r"^\[?\(\d+(?:,\d{3})*(?:\.\d+)?\)\]?$", re.M
+)  # (1200), as accounts write -1200
 _BULLET = re.compile(r"\s*(?:[-*•]|(\d{1,6})[.)])\s+(\S.*)")
 _HEADER = re.compile(
     r"(?!(?:none|n/?a|nil|null|nan|unknown|missing|nothing|empty)\s*$|(?:more|less|at|not|about|or|either|around|over"
@@ -283,13 +307,22 @@ def _table(text: str) -> tuple[list[str], bool]:
     lines = [line.translate(_BARS).strip() for line in text.split("\n") if line.strip()]
     if len(lines) > 1 and _ROW_COUNT.fullmatch(lines[-1]):
         del lines[-1]
+    cut = [re.split(r" {2,}", line) for line in lines]
+    shown = cut[2:] if len(lines) > 2 and re.fullmatch(r"-+(?:  +-+)+", lines[1]) else []  # sqlite3
+    if [row[0] for row in cut[1:]] == [str(i) for i in range(len(cut) - 1)]:  # pandas
+        shown = [row[1:] for row in cut[1:]]
+    if {len(row) for row in shown} == {len(cut[0])} and "|" not in text and "..." not in text:
+        return ["|".join(row) for row in shown], True
     rules = [i for i, line in enumerate(lines) if line[0] != "|" and _RULE.fullmatch(line)] or [
         i for i, line in enumerate(lines[:2]) if _RULE.fullmatch(line)
     ]
     if rules and rules[0] < 2 < len(lines):
         body = [line for i, line in enumerate(lines) if i not in rules]
         is_named = rules[0] == 1 or (len(rules) > 2 and rules[1] == 2)
-        numbers = any(map(_parse_number, _split(body[0].strip("|"), "|"))) if body else True
+        head = _split(body[0].strip("|"), "|") if body else ()
+        if is_named and len(head) > 1 and head[0] in ("", "#"):
+            raise UnreadableAnswerError(_HOW)  # a column may number the rows
+        numbers = not body or any(map(_parse_number, head))
         return body[is_named and not numbers :], True
     items = [_BULLET.fullmatch(line) for line in lines]
     if all(item and item[1] in (None, str(n)) for n, item in enumerate(items, 1)):
@@ -344,7 +377,14 @@ def _line_readings(
                 (some, True)
                 for some in ([rows] if has_rule else _with_and_without(rows, columns, is_seen))
             )
+            if len(rows) == 1 and not has_rule:
+                yield [(cell,) for cell in rows[0]], True
             return
+    pairs = [match.groups() for match in map(_PAIR.fullmatch, lines) if match]
+    if len(pairs) == len(lines) > 1:
+        with suppress(ValueError):
+            found = _object([(key, parse_cell(value)) for key, value in pairs])
+            yield from ((some, False) for some in _json_readings(found, columns))
     whole = [(parse_cell(line),) for line in lines]
     for some in [whole] if has_rule else _with_and_without(whole, columns, is_seen):
         yield some, has_rule
@@ -353,13 +393,9 @@ def _line_readings(
     start, joint, end = lines[0].rpartition(" and ")
     if joint and len(lines) == 1 and not set(",;") & set(end) and ";" not in start:
         lines = [f"{start.removesuffix(',')}, {end}"]
-    if len(lines) == 1 and ";" in lines[0]:
-        inner = [_split(part, ",") for part in lines[0].split(";")]
-        if len({len(row) for row in inner}) == 1 and len(inner[0]) > 1:
-            yield inner, False
     for cut in ",;":
         rows = [_split(line, cut) for line in lines]
-        if len({len(row) for row in rows}) > 1 or len(rows[0]) == 1:
+        if len({len(row) for row in rows}) > 1 or len(rows[0]) == 1 or rows[0][0] == "":
             continue
         if len(rows) == 1:
             yield [(cell,) for cell in rows[0]], False
@@ -393,13 +429,17 @@ def _form_readings(
     ):
         yield [], True, False
         return
+    if _NEGATIVE.search(text):
+        raise UnreadableAnswerError(_HOW)
     if text[0] in "[({":
         with suppress(ValueError):
             value = _load(text)
             if isinstance(value, dict) and [k.lower() in _WRAPPERS for k in value] == [True]:
                 (inner,) = value.values()
-                if isinstance(inner, str) and inner.strip():
-                    yield from _form_readings(inner.strip(), columns, is_seen)
+                if isinstance(inner, str) and (inner := inner.strip()):
+                    if not _OPENER.match(inner) and not _DOUBT.search(inner):
+                        yield [(BareText(inner),)], True, True
+                    yield from _form_readings(inner, columns, is_seen)
                     return
             yield from ((rows, True, True) for rows in _json_readings(value, columns))
             return
@@ -410,7 +450,7 @@ def _form_readings(
             yield rows, among, False
 
 
-def _iter_readings(
+def parse_answer(
     text: str,
     columns: Sequence[str] = (),  # names of the columns of the agent's last result
     is_seen: _Seen | None = None,  # whether a cell was a value of a result; None if nobody knows
@@ -425,9 +465,7 @@ def _iter_readings(
         with suppress(UnreadableAnswerError):
             fair = [*_form_readings(form, columns, is_seen)] if form else []
             sure = [
-                is_json
-                and is_seen is None
-                or all(_is_certain(c, is_seen, about, among) for row in rows for c in row)
+                is_json or all(_is_certain(c, is_seen, about, among) for row in rows for c in row)
                 for rows, among, is_json in fair
             ]
             for rows, *_ in fair if any(sure) else ():  # `a, b` is one text if it may be two
@@ -450,9 +488,4 @@ def _needs_quotes(text: str) -> bool:
     "Whether a text that is meant as it stands would be in doubt without quotes."
     if not _is_certain(BareText(text), None, "", False):
         return True
-    return _iter_readings(text)[0] != [(text,)]
-
-# %% ../../nbs/grading/02_readings.ipynb #d72591a7
-def parse_answer(text: str) -> list[list[tuple]]:
-    "All fair readings of an answer, the plainest first; raises `UnreadableAnswerError`."
-    return _iter_readings(text)
+    return parse_answer(text)[0] != [(text,)]

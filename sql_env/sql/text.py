@@ -281,7 +281,7 @@ def _as_written(rows: Iterable[Sequence]) -> list[tuple]:
     "Rows as bare words; NULL and bytes stay what they are."
 
     def bare(value: Any) -> Any:
-        if value is None or isinstance(value, bytes):
+        if value is None or isinstance(value, (bytes, BareText)):
             return value
         return BareText(value if isinstance(value, str) else format_value(value))
 

@@ -19,7 +19,6 @@ from ...database.database import Database
 from ...database.guards import QueryError, check_statement
 from sql_env.grading.answers import (
     Verdict,
-    _align_columns_by_kind,
     _as_written,
     _compare_written,
     _match_bag,
@@ -113,12 +112,6 @@ def _column_choices(rows: Sequence[tuple], gold: Sequence[tuple]) -> Iterator[tu
     distinct = (choice for choice in product(*matching) if len(set(choice)) == len(choice))
     return islice(distinct, _MAX_COLUMN_CHOICES)
 
-# %% ../../../nbs/grading/variants/08_robust.ipynb #5a38fba0
-def _exact_choices(rows: Sequence[tuple], gold: Sequence[tuple]) -> Iterator[tuple[int, ...]]:
-    "All columns in the order that their kinds of values suggest, or else as they stand."
-    if len(rows[0]) == len(gold[0]):
-        yield tuple(_align_columns_by_kind(rows, gold) or range(len(gold[0])))
-
 # %% ../../../nbs/grading/variants/08_robust.ipynb #fa2cecbd
 def _reading_of(
     gold: Sequence[tuple],
@@ -139,7 +132,7 @@ def _reading_of(
             return None
         head = len(gold)
     if exact:
-        choices = _exact_choices(rows, gold)
+        choices = iter([tuple(range(len(gold[0])))] * (len(rows[0]) == len(gold[0])))
     else:
         rows = _as_written(rows)
         choices = _column_choices(rows[:head], gold)
