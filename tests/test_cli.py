@@ -19,6 +19,7 @@ from tables import cases
 from sql_env import Limits, load
 from sql_env.cli.app import app
 from sql_env.database.database import Database, build_database
+from sql_env.evaluation.logs import read_log
 from sql_env.grading.answers import Verdict
 from sql_env.paths import BUNDLED
 from sql_env.plugins import EXTRAS
@@ -536,3 +537,31 @@ def test_a_console_without_arrows_shows_what_it_can(encoding):
     env = os.environ | {"PYTHONIOENCODING": encoding}
     done = subprocess.run([sys.executable, "-c", code, *words_], capture_output=True, env=env)
     assert done.returncode == 0 and b"?" in done.stdout, done.stderr
+
+
+@pytest.fixture
+def shop(sql_env, tmp_path, monkeypatch):
+    "A folder of one's own, and the logs of two policies that played it."
+    monkeypatch.chdir(tmp_path)
+    folder = make_folder(tmp_path / "shop", GOOD)
+    for policy in ("greedy", "oracle"):
+        run = sql_env("evaluate --path shop --no-floor --log runs --policy", policy)
+        assert run.code == 0, run
+    return folder
+
+
+def test_a_log_knows_where_its_questions_are(sql_env, shop, tmp_path):
+    about, _ = read_log(tmp_path / "runs" / "greedy.jsonl")
+    assert about["source"] == dict(source="folder", path="shop")
+    assert "log:" in sql_env("rescore", "runs/greedy.jsonl").out
+    run = sql_env("export runs/oracle.jsonl --question", "shop-0001")
+    assert run.code == 0 and "not among those that are loaded" not in run.out, run
+    assert sql_env("evaluate --source worlds --policy oracle -n 3 --no-floor --log runs/w.jsonl").code == 0
+    run = sql_env("view runs --no-open")  # of two sources
+    assert run.code == 0 and "Without schemas" not in run.err, run
+    shop.rename(tmp_path / "moved")
+    assert "--path" in helpful(sql_env("rescore", "runs/greedy.jsonl"))
+    assert "shop" in sql_env("view runs --no-open").err
+    assert sql_env("rescore runs/greedy.jsonl --path moved").code == 0
+    about, _ = read_log(tmp_path / "runs" / "w.jsonl")
+    assert about["source"] == dict(source="worlds", split="test", n=3)

@@ -284,13 +284,14 @@ class SourceOptions:
         int | None, _of_limits(min=0, help="Megabytes for its sorts and temporary tables, 0 = any.")
     ] = None
 
-    def __post_init__(self):
-        if self.source is None:
-            object.__setattr__(self, "source", "folder" if self.path else "bundled")
+    @property
+    def name(self) -> str:
+        "The source that is meant."
+        return self.source or ("folder" if self.path else "bundled")
 
     def with_split(self) -> "SourceOptions":
         "The test split where a source of ours has one and none is asked for; all questions for `--split all`."
-        if self.split is None and self.source in _HELD_OUT:
+        if self.split is None and self.name in _HELD_OUT:
             return replace(self, split="test")
         return replace(self, split=None) if self.split == "all" else self
 
@@ -311,19 +312,44 @@ class SourceOptions:
         "Load the questions; sources that take long show a bar."
         from sql_env.sources.loading import takes_option
 
-        source = self.source or ""
         wanted: Fields = dict(
             level=self.level,
             seed=self.worlds_seed,
             unanswerable=self.unanswerable,
-            n=drawn if takes_option(source, "n") else None,
+            n=drawn if takes_option(self.name, "n") else None,
             evidence=self.evidence,
             descriptions=self.descriptions or None,
             dialect=self.dialect,
             limits=self.limits,
         )
         options = {name: x for name, x in (wanted | options).items() if x is not None}
-        return sources.load(source, self.path, self.split, progress=show_progress, **options)
+        return sources.load(self.name, self.path, self.split, progress=show_progress, **options)
+
+    def load_logged(
+        self,
+        headers: Sequence[Fields],  # of logs
+        show_progress: bool = True,
+    ) -> "QuestionSet":
+        "The questions of logs: those of the options if some are given, else those that the logs name."
+        origins = {json.dumps(o): o for about in headers if (o := about.get("source"))}
+        if self != SourceOptions() or not origins:
+            return self.load(max(about.get("n_questions", 1) for about in headers), show_progress)
+        try:
+            found = [sources.load(**origin, progress=show_progress) for origin in origins.values()]
+        except SourceError as e:
+            raise SourceError(f"{e} A log was played there: give --source and --path.") from None
+        if len(found) == 1:
+            return found[0]
+        from sql_env.questions.question_set import QuestionSet
+
+        paths = {name: path for some in reversed(found) for name, path in some.databases.items()}
+        known = [
+            q
+            for s in found
+            for q in (*s, *s.quarantined)
+            if s.databases[q.database_name] == paths[q.database_name]
+        ]
+        return QuestionSet(known, paths)
 
 # %% ../../nbs/cli/01_app.ipynb #8721e39b
 POLICY_NAMES = ", ".join(KINDS["policies"])  # for the help
