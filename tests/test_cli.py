@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from fake_server import FakeServer, completion
+from fake_server import FAULTS, FakeServer, completion
 from tables import cases
 
 from sql_env import Limits, load
@@ -565,3 +566,65 @@ def test_a_log_knows_where_its_questions_are(sql_env, shop, tmp_path):
     assert sql_env("rescore runs/greedy.jsonl --path moved").code == 0
     about, _ = read_log(tmp_path / "runs" / "w.jsonl")
     assert about["source"] == dict(source="worlds", split="test", n=3)
+
+
+PRINTED = re.compile(r"^(?:next:| |.*Write a log with:) (sql_env .*)$", re.M)
+
+
+@pytest.fixture
+def follow(run_command, tmp_path, monkeypatch):
+    "Run a command, and what it and the following ones tell to run; the commands, in their order."
+    monkeypatch.chdir(tmp_path)
+
+    def run(line, code=0, then=lambda: None):
+        lines = [line]
+        for number, line in enumerate(lines):
+            run = Run(*run_command(*shlex.split(line.removeprefix("sql_env "))))
+            assert run.code == (0 if number else code) and "Traceback" not in run.err, (line, run)
+            lines += [new for new in PRINTED.findall(run.out + run.err) if new not in lines]
+            then()
+        return [line.removeprefix("sql_env ") for line in lines]
+
+    return run
+
+
+NEXT = [
+    ("evaluate --policy oracle -n 3 --no-floor", 0, ["evaluate", "view"]),
+    ("evaluate --path 'my shop' --policy greedy --no-floor --log 'my runs'", 0, ["view"]),
+    ("evaluate --source worlds --level 2 --policy oracle -n 3 --no-floor --log r/w.jsonl", 0, ["view"]),
+    ("view --no-open", 2, ["evaluate", "view"]),
+    ("export runs/none.jsonl", 2, ["evaluate", "view"]),
+]
+
+
+@pytest.mark.parametrize("line, code, names", NEXT)
+def test_the_next_command_works(follow, tmp_path, line, code, names):
+    make_folder(tmp_path / "my shop", GOOD)
+    assert [then.split()[0] for then in follow(line, code)[1:]] == names
+
+
+def test_the_next_command_of_a_comparison_works(follow, shop):
+    assert follow("compare runs/greedy.jsonl runs/oracle.jsonl")[1].startswith("export runs/greedy.jsonl ")
+
+
+def test_the_next_command_of_an_import_works_when_there_are_questions(follow, tmp_path):
+    (tmp_path / "ships.csv").write_text("ship,tons\n" + "".join(f"S{i},{i * 7 + 3}\n" for i in range(30)))
+    questions = tmp_path / "a harbour" / "questions.jsonl"
+    asked = dict(question="How heavy is S4?", sql="SELECT tons FROM ships WHERE ship = 'S4'")
+    found = follow("data import ships.csv --out 'a harbour'", 0, lambda: questions.write_text(json.dumps(asked)))
+    assert found[1:] == ["audit --source folder --path 'a harbour'"]
+
+
+def test_the_next_command_of_a_run_with_crashes_works(follow):
+    lines = iter([FAULTS["busy"]] * 2)
+    with FakeServer(lambda body: next(lines, completion([("answer", dict(value="1"))]))) as server:
+        where = f"--model m --base-url {server.url} --max-retries 0 --wait 0"
+        again, view = follow(f"evaluate {where} -n 3 --no-floor --split test", 1)[1:]
+    assert again.startswith("evaluate --model m") and view.startswith("view runs/")
+
+
+@pytest.mark.slow
+def test_the_next_command_of_a_training_works(follow):
+    pytest.importorskip("trl")
+    train, evaluate = follow("train first --scale 0.005 --evals none --out r")
+    assert evaluate == "evaluate --policy r/imitate/model --source worlds"

@@ -44,6 +44,7 @@ from sql_env.cli.app import (
     _with_groups,
     app,
     make_policy,
+    this_command,
 )
 from ..play.acts import OPTIONS, allowed_actions
 from ..plugins import Fields
@@ -277,9 +278,9 @@ def _meaning_lines(results: list["EvaluationResult"], floor: dict[str, float]) -
 
 # %% ../../nbs/cli/03_evaluate.ipynb #c14f93dd
 def _next_line(logs: list[Path]) -> str:
-    "The command that shows the episodes of a run, or how to keep them."
+    "The command that shows the episodes of a run, or the same again with logs."
     if not logs:
-        return "next: the same with --log runs, and sql_env view runs shows every episode"
+        return f"next: {this_command()} --log runs"
     return f"next: {shlex.join(['sql_env', 'view', *map(str, dict.fromkeys(logs))])}"
 
 # %% ../../nbs/cli/03_evaluate.ipynb #d5b27d32
@@ -309,11 +310,10 @@ def _print_end(
     if reason:
         console.print(f"[red]Stopped:[/] {escape(reason)}")
     if (reason or is_crashed) and logs:
-        command = shlex.join(["sql_env", *sys.argv[1:]])
         start = "With a higher cap the" if re.search("max_cost|max_tokens", reason) else "The"
         again = ", and plays crashed episodes again" * is_crashed
         console.print(f"{start} same command goes on{again}:")
-        console.print(f"  {escape(command)}", soft_wrap=True)
+        console.print(f"  {escape(this_command())}", soft_wrap=True)
     if reason == "interrupted":
         return 130
     return int(bool(reason) or is_crashed)

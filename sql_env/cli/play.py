@@ -176,7 +176,7 @@ def demo(
     show_episode(Console(), env.episode, player.name)  # type: ignore[arg-type]
 
 # %% ../../nbs/cli/02_play.ipynb #233db95f
-_NO_LOG = "Write a log with: sql_env evaluate --log FOLDER"
+_NO_LOG = "Write a log with: sql_env evaluate --log runs"
 
 # %% ../../nbs/cli/02_play.ipynb #0d1fa67f
 def _choose_trajectory(log: str, found: list, question: str | None, episode: int | None) -> Any:
