@@ -626,5 +626,5 @@ def test_the_next_command_of_a_run_with_crashes_works(follow):
 @pytest.mark.slow
 def test_the_next_command_of_a_training_works(follow):
     pytest.importorskip("trl")
-    train, evaluate = follow("train first --scale 0.005 --evals none --out r")
+    _, evaluate, *_ = follow("train first --scale 0.005 --evals none --out r")
     assert evaluate == "evaluate --policy r/imitate/model --source worlds"
