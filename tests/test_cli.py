@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,12 +14,13 @@ from pathlib import Path
 
 import pytest
 import typer
-from fake_server import FakeServer, completion
+from fake_server import FAULTS, FakeServer, completion
 from tables import cases
 
 from sql_env import Limits, load
 from sql_env.cli.app import app
 from sql_env.database.database import Database, build_database
+from sql_env.evaluation.logs import read_log
 from sql_env.grading.answers import Verdict
 from sql_env.paths import BUNDLED
 from sql_env.plugins import EXTRAS
@@ -536,3 +538,93 @@ def test_a_console_without_arrows_shows_what_it_can(encoding):
     env = os.environ | {"PYTHONIOENCODING": encoding}
     done = subprocess.run([sys.executable, "-c", code, *words_], capture_output=True, env=env)
     assert done.returncode == 0 and b"?" in done.stdout, done.stderr
+
+
+@pytest.fixture
+def shop(sql_env, tmp_path, monkeypatch):
+    "A folder of one's own, and the logs of two policies that played it."
+    monkeypatch.chdir(tmp_path)
+    folder = make_folder(tmp_path / "shop", GOOD)
+    for policy in ("greedy", "oracle"):
+        run = sql_env("evaluate --path shop --no-floor --log runs --policy", policy)
+        assert run.code == 0, run
+    return folder
+
+
+def test_a_log_knows_where_its_questions_are(sql_env, shop, tmp_path):
+    about, _ = read_log(tmp_path / "runs" / "greedy.jsonl")
+    assert about["source"] == dict(source="folder", path="shop")
+    assert "log:" in sql_env("rescore", "runs/greedy.jsonl").out
+    run = sql_env("export runs/oracle.jsonl --question", "shop-0001")
+    assert run.code == 0 and "not among those that are loaded" not in run.out, run
+    assert sql_env("evaluate --source worlds --policy oracle -n 3 --no-floor --log runs/w.jsonl").code == 0
+    run = sql_env("view runs --no-open")  # of two sources
+    assert run.code == 0 and "Without schemas" not in run.err, run
+    shop.rename(tmp_path / "moved")
+    assert "--path" in helpful(sql_env("rescore", "runs/greedy.jsonl"))
+    assert "shop" in sql_env("view runs --no-open").err
+    assert sql_env("rescore runs/greedy.jsonl --path moved").code == 0
+    about, _ = read_log(tmp_path / "runs" / "w.jsonl")
+    assert about["source"] == dict(source="worlds", split="test", n=3)
+
+
+PRINTED = re.compile(r"^(?:next:| |.*Write a log with:) (sql_env .*)$", re.M)
+
+
+@pytest.fixture
+def follow(run_command, tmp_path, monkeypatch):
+    "Run a command, and what it and the following ones tell to run; the commands, in their order."
+    monkeypatch.chdir(tmp_path)
+
+    def run(line, code=0, then=lambda: None):
+        lines = [line]
+        for number, line in enumerate(lines):
+            run = Run(*run_command(*shlex.split(line.removeprefix("sql_env "))))
+            assert run.code == (0 if number else code) and "Traceback" not in run.err, (line, run)
+            lines += [new for new in PRINTED.findall(run.out + run.err) if new not in lines]
+            then()
+        return [line.removeprefix("sql_env ") for line in lines]
+
+    return run
+
+
+NEXT = [
+    ("evaluate --policy oracle -n 3 --no-floor", 0, ["evaluate", "view"]),
+    ("evaluate --path 'my shop' --policy greedy --no-floor --log 'my runs'", 0, ["view"]),
+    ("evaluate --source worlds --level 2 --policy oracle -n 3 --no-floor --log r/w.jsonl", 0, ["view"]),
+    ("view --no-open", 2, ["evaluate", "view"]),
+    ("export runs/none.jsonl", 2, ["evaluate", "view"]),
+]
+
+
+@pytest.mark.parametrize("line, code, names", NEXT)
+def test_the_next_command_works(follow, tmp_path, line, code, names):
+    make_folder(tmp_path / "my shop", GOOD)
+    assert [then.split()[0] for then in follow(line, code)[1:]] == names
+
+
+def test_the_next_command_of_a_comparison_works(follow, shop):
+    assert follow("compare runs/greedy.jsonl runs/oracle.jsonl")[1].startswith("export runs/greedy.jsonl ")
+
+
+def test_the_next_command_of_an_import_works_when_there_are_questions(follow, tmp_path):
+    (tmp_path / "ships.csv").write_text("ship,tons\n" + "".join(f"S{i},{i * 7 + 3}\n" for i in range(30)))
+    questions = tmp_path / "a harbour" / "questions.jsonl"
+    asked = dict(question="How heavy is S4?", sql="SELECT tons FROM ships WHERE ship = 'S4'")
+    found = follow("data import ships.csv --out 'a harbour'", 0, lambda: questions.write_text(json.dumps(asked)))
+    assert found[1:] == ["audit --source folder --path 'a harbour'"]
+
+
+def test_the_next_command_of_a_run_with_crashes_works(follow):
+    lines = iter([FAULTS["busy"]] * 2)
+    with FakeServer(lambda body: next(lines, completion([("answer", dict(value="1"))]))) as server:
+        where = f"--model m --base-url {server.url} --max-retries 0 --wait 0"
+        again, view = follow(f"evaluate {where} -n 3 --no-floor --split test", 1)[1:]
+    assert again.startswith("evaluate --model m") and view.startswith("view runs/")
+
+
+@pytest.mark.slow
+def test_the_next_command_of_a_training_works(follow):
+    pytest.importorskip("trl")
+    _, evaluate, *_ = follow("train first --scale 0.005 --evals none --out r")
+    assert evaluate == "evaluate --policy r/imitate/model --source worlds"

@@ -32,18 +32,21 @@ LESS = dict(evaluate=["-n", "4", "--no-floor"], audit=["--workers", "1"])
 LESS |= dict(trajectories=["-n", "4"], serve=["--port", "0"])
 
 
-def shell_blocks():
-    "The shell blocks of README and of each page, with where they stand."
+def texts():
+    "What README and each page say, with where it stands."
     for path in (*TEXTS, *sorted((ROOT / "nbs").rglob("*.ipynb"))):
-        texts = [path.read_text()]
-        if path.suffix == ".ipynb":
-            if path.name == "index.ipynb":  # README is made of it
-                continue
-            cells = json.loads(texts[0])["cells"]
-            texts = ["".join(c["source"]) for c in cells if c["cell_type"] == "markdown"]
-        for text in texts:
-            for i, block in enumerate(BLOCK.findall(text)):
-                yield pytest.param(block, id=f"{path.stem}-{i}")
+        if path.suffix != ".ipynb":
+            yield path, path.read_text()
+        elif path.name != "index.ipynb":  # README is made of it
+            cells = json.loads(path.read_text())["cells"]
+            yield from ((path, "".join(c["source"])) for c in cells if c["cell_type"] == "markdown")
+
+
+def shell_blocks():
+    "The shell blocks of README and of each page."
+    for path, text in texts():
+        for i, block in enumerate(BLOCK.findall(text)):
+            yield pytest.param(block, id=f"{path.stem}-{i}")
 
 
 BLOCKS = list(shell_blocks())
@@ -199,10 +202,11 @@ def test_the_commands_of_a_block_work(block, home):
 
 def test_what_the_pages_for_agents_name_is_there_and_the_python_of_the_skill_works(capsys):
     group = typer.main.get_command(app)
-    named = [words for path in TEXTS[1:] for words in re.findall(r"`sql_env ([^`]+)`", path.read_text())]
-    assert len(named) >= 5
-    for name, *rest in map(str.split, named):
-        group.commands[name].make_context(name, rest)
+    named = [words for _, text in texts() for words in re.findall(r"`sql_env ([a-z][^`]+)`", text)]
+    assert len(named) >= 40
+    for name, *rest in map(shlex.split, named):
+        if len(rest) > 1:  # else it names a command
+            group.commands[name].make_context(name, rest)
     for path in TEXTS[1:]:
         text = path.read_text()
         names = re.findall(r"\]\((?!http)([^)]+)\)|`((?:tests|benchmarks|nbs|skills)/[\w./-]+)`", text)

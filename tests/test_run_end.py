@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 import pytest
 import typer
@@ -75,9 +75,31 @@ def test_a_permanent_error_later_ends_a_run_after_three():
     result = stopped("no such key", Fails(5))
     assert (result.n_completed, result.n_episodes) == (5, 8)
     with ThreadPoolExecutor(4) as pool:
-        result = stopped("no such key", Fails(5), executor=pool)
-    assert 3 <= result.n_episodes - result.n_completed <= 11
+        result = stopped("no such key", Fails(), executor=pool)
+    assert 3 <= result.n_episodes <= 10, "8 are handed over at first, and one more for each of the first two"
     assert play(Fails(5, False)).n_episodes == 20, "an error that may pass ends nothing"
+
+
+class OneByOne(Executor):
+    "Plays a chunk when it is waited for, so that all others are still in the queue."
+
+    _max_workers = 4
+
+    def submit(self, play, *args):
+        future = Future()
+        future.play = lambda: future.set_result(play(*args))
+        return future
+
+
+def wait_for_one(futures, **_):
+    first = next(iter(futures))
+    first.play()
+    return {first}, futures - {first}
+
+
+def test_what_is_still_in_the_queue_does_not_begin_after_three(monkeypatch):
+    monkeypatch.setattr("sql_env.evaluation.rollouts.wait", wait_for_one)
+    assert stopped("no such key", Fails(), executor=OneByOne()).n_episodes == 3
 
 
 def test_limits_of_cost_and_tokens_end_a_run_and_the_log_goes_on(tmp_path, server):

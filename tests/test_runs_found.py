@@ -63,21 +63,6 @@ def test_a_log_judged_again_is_no_run_of_its_own_unless_it_is_named(sql_env, tmp
     assert seen("runs") == ["greedy", "oracle"], "what it was made of is gone"
 
 
-def test_the_next_command_names_a_level_only_where_there_are_levels(sql_env, small_set):
-    log = ("--policy", "oracle", "-n", 2, "--no-floor", "--log", "runs")
-    assert "--level" not in sql_env("evaluate", "--source", "folder", "--path", small_set, *log)[1]
-    worlds = ("evaluate", "--source", "worlds", "--level", 2, "--log", "w")
-    assert "--level 2" in sql_env(*worlds, *log[:-2])[1]
-
-
-@pytest.fixture
-def small_set(tmp_path):
-    from sql_env.questions.question_set import save_question_set
-
-    save_question_set(load("bundled", split="test").sample(3), tmp_path / "mine")
-    return tmp_path / "mine"
-
-
 def test_a_log_is_the_file_that_is_named(sql_env, tmp_path):
     args = "evaluate -n 3 --no-floor --log".split()
     assert sql_env(*args, "runs/o.jsonl", "--policy", "oracle")[0] == 0

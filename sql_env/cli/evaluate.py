@@ -44,6 +44,7 @@ from sql_env.cli.app import (
     _with_groups,
     app,
     make_policy,
+    this_command,
 )
 from ..play.acts import OPTIONS, allowed_actions
 from ..plugins import Fields
@@ -276,17 +277,11 @@ def _meaning_lines(results: list["EvaluationResult"], floor: dict[str, float]) -
     return lines
 
 # %% ../../nbs/cli/03_evaluate.ipynb #c14f93dd
-def _next_line(logs: list[Path], questions: SourceOptions) -> str:
-    "The command that shows the episodes of a run, or how to keep them."
-    from sql_env.sources.loading import takes_option
-
+def _next_line(logs: list[Path]) -> str:
+    "The command that shows the episodes of a run, or the same again with logs."
     if not logs:
-        return "next: the same with --log runs, and sql_env view runs shows every episode"
-    names = ("source", "path", "split") * (questions.source != "bundled")
-    names += ("level", "worlds_seed") * takes_option(questions.source or "bundled", "level")
-    given = {name: x for name in names if (x := getattr(questions, name)) not in (None, 0)}
-    words = [w for name, x in given.items() for w in (f"--{name.replace('_', '-')}", str(x))]
-    return f"next: {shlex.join(['sql_env', 'view', *map(str, dict.fromkeys(logs)), *words])}"
+        return f"next: {this_command()} --log runs"
+    return f"next: {shlex.join(['sql_env', 'view', *map(str, dict.fromkeys(logs))])}"
 
 # %% ../../nbs/cli/03_evaluate.ipynb #d5b27d32
 def _print_end(
@@ -315,11 +310,10 @@ def _print_end(
     if reason:
         console.print(f"[red]Stopped:[/] {escape(reason)}")
     if (reason or is_crashed) and logs:
-        command = shlex.join(["sql_env", *sys.argv[1:]])
         start = "With a higher cap the" if re.search("max_cost|max_tokens", reason) else "The"
         again = ", and plays crashed episodes again" * is_crashed
         console.print(f"{start} same command goes on{again}:")
-        console.print(f"  {escape(command)}", soft_wrap=True)
+        console.print(f"  {escape(this_command())}", soft_wrap=True)
     if reason == "interrupted":
         return 130
     return int(bool(reason) or is_crashed)
@@ -510,7 +504,7 @@ def _evaluate(
             for line in [
                 *_meaning_lines(played.results, played.floor),
                 *_made_for_others(players, loaded),
-                _next_line(played.logs, questions),
+                _next_line(played.logs),
             ]:
                 console.print(f"[dim]{escape(line)}[/]", soft_wrap=True)
         _leave(code)

@@ -34,6 +34,7 @@ from sql_env.cli.app import (
     app,
     make_policy,
 )
+from ..paths import SourceError
 from ..play.acts import JUDGES
 from ..plugins import Fields
 
@@ -175,7 +176,7 @@ def demo(
     show_episode(Console(), env.episode, player.name)  # type: ignore[arg-type]
 
 # %% ../../nbs/cli/02_play.ipynb #233db95f
-_NO_LOG = "Write a log with: sql_env evaluate --log FOLDER"
+_NO_LOG = "Write a log with: sql_env evaluate --log runs"
 
 # %% ../../nbs/cli/02_play.ipynb #0d1fa67f
 def _choose_trajectory(log: str, found: list, question: str | None, episode: int | None) -> Any:
@@ -191,13 +192,18 @@ def _choose_trajectory(log: str, found: list, question: str | None, episode: int
 
 # %% ../../nbs/cli/02_play.ipynb #e1f4ec03
 def _view_logged(
-    path: Path, questions: "QuestionSet", question: str | None, episode: int | None
+    path: Path,
+    source: SourceOptions,
+    question: str | None,
+    episode: int | None,
+    show_progress: bool,
 ) -> Any:
     "The view of an episode of a log."
     from sql_env.evaluation.logs import read_log
     from sql_env.view.episode import view_trajectory
 
     about, found = read_log(path)
+    questions = source.load_logged([about], show_progress)
     trajectory = _choose_trajectory(path.name, found, question, episode)
     return view_trajectory(trajectory, questions, about)
 
@@ -300,15 +306,15 @@ def _export_command(
         return
     if out.is_dir():
         raise ValueError(f"{out} is a folder; name a file, such as {out / 'episode.html'}.")
-    loaded = questions.load(200, show_progress=not as_json)
     settings = _play_settings(play)
     views: list[Any] = []
     for word in what:
         if Path(word).is_file():
-            views.append(_view_logged(Path(word), loaded, question, episode))
+            views.append(_view_logged(Path(word), questions, question, episode, not as_json))
         elif Path(word).suffix == ".jsonl" or "/" in word:
             raise ValueError(f"There is no file {word!r}. {_NO_LOG}")
         else:
+            loaded = questions.load(200, show_progress=not as_json)
             views += _view_played(word, loaded, policy or ["greedy"], seed, settings)
     size = out.write_text(episode_page_html(*views), encoding="utf-8")
     if as_json:
@@ -371,7 +377,7 @@ def _rescore_command(
     if out.resolve() == log.resolve():
         raise ValueError(f"--out is the log itself, {log}; name another file.")
     about, old = read_log(log)
-    loaded = questions.load(about.get("n_questions"), show_progress=not as_json)
+    loaded = questions.load_logged([about], show_progress=not as_json)
     rescored = rescore_log(log, loaded, verify)
     replace_log(out, rescored.about, rescored.trajectories)
     before = EvaluationResult(about["policy"], old)
@@ -452,8 +458,11 @@ def _view_command(
         _print_text(f"Left out: {sentence}", file=sys.stderr)
     if not found:
         raise ValueError(f"There is no run in {', '.join(map(str, paths))}. {_NO_LOG}")
-    n = max(run.about.get("n_questions", 1) for run in found)  # if they are generated
-    loaded = questions.load(n, show_progress=not as_json)
+    try:
+        loaded = questions.load_logged([run.about for run in found], show_progress=not as_json)
+    except SourceError as e:
+        _print_text(f"Without schemas and rows of gold: {e}", file=sys.stderr)
+        loaded = None
     _write_page(found, skipped, loaded, out, title, as_json)
     if show and not as_json and sys.stdout.isatty():
         webbrowser.open(out.resolve().as_uri())

@@ -40,6 +40,7 @@ from sql_env.cli.app import (
     _print_text,
     _with_groups,
     app,
+    this_command,
 )
 from ..database.guards import QueryError
 from ..paths import SourceError
@@ -131,7 +132,8 @@ def _data_command(
 _NEXT_STEP = """Write questions into {folder}/questions.jsonl, a line each:
 {{"question": "How many ...?", "sql": "SELECT count(*) FROM {table}"}}
 (or into a CSV or Excel file with these two columns; "sql" may be a list where several queries are right).
-Then check them: {command}"""
+Then check them,
+next: {command}"""
 
 # %% ../../nbs/cli/04_train.ipynb #24fdc793
 @_data_app.command("import")
@@ -591,10 +593,7 @@ def _train_command(
                 found = run.evaluate_checkpoint(trained_model, [suite], eval_questions)[suite]
                 rows.append(run._suite_row(found, stage=last, suite=suite, seed=seed))
     except KeyboardInterrupt:
-        command = shlex.join(["sql_env", *sys.argv[1:]])
-        told = (
-            f"\nStopped: interrupted. {_kept_text(folder)}\nThe same command goes on:\n  {command}"
-        )
+        told = f"\nStopped: interrupted. {_kept_text(folder)}\nThe same command goes on:\n  {this_command()}"
         _print_text(told, file=sys.stderr)
         raise typer.Exit(130) from None
     if trained_model.is_dir():

@@ -248,6 +248,7 @@ def _describe_run(
     if isinstance(env, EpisodeEnv):
         about["text_hash"] = text_hash(env.actions, getattr(policy, "system", None))
         about["suite_hash"] = suite_hash(env.questions)
+        about["source"] = env.questions.origin  # what `load` takes
     if epochs > 1:
         about["epochs"] = epochs
     if not robust:

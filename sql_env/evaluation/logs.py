@@ -137,7 +137,9 @@ def _replace_file(path: str | Path, data: bytes) -> Path:
 
 # %% ../../nbs/evaluation/04_logs.ipynb #eb80658d
 LOG_FORMAT = 4  # of what this version writes, and reads
-DETAILS = tuple("format sql_env commit python started model base_url channel hack_floor".split())
+DETAILS = tuple(
+    "format sql_env commit python started model base_url channel hack_floor source".split()
+)
 HASHES = dict(text_hash="the texts that an agent reads", suite_hash="the questions")
 DETAILS += tuple(HASHES)
 

@@ -301,6 +301,8 @@ def _run_plan(
             done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
             for future in done:
                 yield from future.result()
+            if under_way and not may_begin(0):  # what is still in the queue is not played
+                under_way = {future for future in under_way if not future.cancel()}
     except Exception as e:
         raise WorkerError(f"a worker failed ({type(e).__name__}: {e})"[:300]) from e
     finally:

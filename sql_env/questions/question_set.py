@@ -438,6 +438,7 @@ class QuestionSet(Sequence):
         self.databases = {key: Path(path) for key, path in databases.items()}
         self.limits = limits
         self.descriptions = dict(descriptions or {})
+        self.origin: dict[str, Any] = {}  # arguments of the `load` that gave it; none by hand
         self._open: dict[str, Database] = {}
         self.scheduler: FairScheduler | None = None  # of the cores, where many sessions share them
 
@@ -487,7 +488,7 @@ class QuestionSet(Sequence):
     ) -> "QuestionSet":
         about = (self.databases, self.name, self.left_out, quarantined, limits)
         twin = QuestionSet(questions, *about, self.descriptions)
-        twin.scheduler = scheduler
+        twin.scheduler, twin.origin = scheduler, self.origin
         if questions is self.questions:
             twin.in_order = self.in_order
         return twin

@@ -358,6 +358,7 @@ def takes_option(source: str, name: str) -> bool:
 
 # %% ../../nbs/sources/05_loading.ipynb #46ed8fc0
 _FLAGS = dict(level="--level", seed="--worlds-seed", n="-n", download="--download")
+_HOW = ("progress", "download")  # which decide no question
 
 
 def _source_options(
@@ -407,6 +408,8 @@ def load(
     given = dict(path=path, split=split, progress=progress) | options
     options = _source_options(source, given, ("path", "split", "progress"))
     qs = _complete_questions(SOURCES[source](**options), progress, limits, workers)
+    said = {name: x for name, x in given.items() if x is not None and name not in _HOW}
+    qs.origin = dict(source=source) | (said | dict(path=str(path)) if path else said)
     if split is None or "split" in options:
         return qs
     try:
