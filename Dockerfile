@@ -17,6 +17,8 @@ found = load('spider', download_file(url, 'spider.zip'), 'dev') if url else load
 save_question_set(found, '/questions')"
 
 FROM python:3.12-slim-bookworm
+LABEL org.opencontainers.image.title="sql_env" org.opencontainers.image.version="0.2.0" \
+    org.opencontainers.image.licenses="Apache-2.0" org.opencontainers.image.source="https://github.com/hjerpe/sql_env"
 COPY --from=build /opt/sql_env /opt/sql_env
 COPY --from=build /questions /questions
 ENV PATH=/opt/sql_env/bin:$PATH \
