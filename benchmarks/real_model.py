@@ -2,7 +2,6 @@
 
 python benchmarks/real_model.py evaluate benchmarks/lora/small --base FILE.gguf --suite "level 1" --n 200
 python benchmarks/real_model.py baselines        # policies without a model, on the same questions
-python benchmarks/real_model.py practice play benchmarks/lora/small OUT FILE.gguf  # control: sft
 python benchmarks/real_model.py generation benchmarks/lora/small FILE.gguf  # the same turns, beside TRL's way
 python benchmarks/real_model.py paired           # tests by database between rows of the same questions
 python benchmarks/real_model.py keep LOG ID ...  # episodes of a log, into benchmarks/real_model_episodes.json
@@ -15,7 +14,6 @@ no tools), with the defaults of `sql_env evaluate`; with examples it was played 
 """
 
 import json
-import os
 import resource
 import tempfile
 from dataclasses import replace
@@ -112,9 +110,8 @@ def paired():
     correct |= {
         (r["policy"], r["suite"]): r["correct"] for r in kept["without a model"] if "correct" in r
     }
-    correct |= {(r["model"], r["suite"]): r["correct"] for r in kept["practice"]["rows"]}
     names = [t["name"] for t in kept["trainings"]]
-    pairs = [("greedy", names[-1]), *zip(names[::2], names[1::2]), ("sft", "play")]
+    pairs = [("greedy", names[-1]), *zip(names[::2], names[1::2])]
     kept["paired"] = rows = []
     for suite in dict.fromkeys(suite for _, suite in correct):
         for first, second in pairs:
@@ -148,36 +145,6 @@ def paired():
             )
             print(found)
     OUT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-
-
-@app.command()
-def practice(
-    method: str,
-    adapter: str,
-    out: Path,
-    base: str,
-    data: str = "",  # what experts play: little beside the model's own answers, more without them
-    play: str = "worlds:1=120,2=120 + spider:train=140",  # what the model plays, if it does
-    tries: int = 4,
-    steps: int = 80,
-    rate: float = 3e-4,
-    seed: int = 7,
-):
-    "Train an adapter on: on what it got right by itself and on experts (play), on experts alone (sft), by GRPO (grpo)."
-    os.environ["SQL_ENV_BASE_MODEL"] = base
-
-    from sql_env.training import RECIPES, train
-
-    imitated = {
-        "sft": "worlds:1=70,2=70 + spider:train=90 + bundled:train",
-        "grpo": "worlds:1=200,2=200",
-    }
-    recipe = RECIPES["small"]
-    stage = next(s for s in recipe.stages if s.method == method)
-    args = dict(max_steps=steps, learning_rate=rate)
-    stage = replace(stage, start="", data=data or imitated[method], args=args, options={})
-    recipe = replace(recipe, stages=(stage,), ends=method, validation=0, model=adapter)
-    print(train(recipe, out, threads=1, seed=seed).model_path(method))
 
 
 @app.command()

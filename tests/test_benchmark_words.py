@@ -85,9 +85,6 @@ def tuned_apart(name):
 # What a page says, and whether the data say it too; a check may look at the text
 CLAIMS = {
     "benchmarks": {
-        "the one proved among them is equal": lambda t: (
-            data("yardsticks")["sets"]["VeriEQL literature different"]["proved"] == 1
-        ),
         "A guard that made queries much slower": lambda t: data("core")["executors"]["guarded_to_raw"] < 1.5,
         "sends back as many bytes": lambda t: server("latency")["bytes"] == server("latency")["echo_bytes"],
         "calls than the echo": more_calls,
@@ -117,43 +114,7 @@ CLAIMS = {
         "after four trainings by imitation on two cores": lambda t: len(data("real_model")["trainings"]) == 4,
         "The oracle is right through each": lambda t: all(r["oracle"] == 1 for r in data("adapters")["rows"]),
     },
-    "blog/certified_verdicts": {
-        "databases on which nothing was tuned": lambda t: tuned_apart("wrong"),
-        "In the last two rows nothing is proved by": lambda t: (
-            "wrong_proved" not in data("wrong")["reporting"]["counts"]
-        ),
-        "no test contradicts a rule": lambda t: (
-            not any("stopped" in kind for kind in data("wrong")["reporting"]["counts"])
-        ),
-        "proofs is false. If proofs of such pairs": lambda t: (
-            data("strangers")["false"] == data("strangers")["leaks"] == 0
-        ),
-        "and none differs": lambda t: (
-            not any(
-                part["counts"].get("proved and shown to differ")
-                for name, part in data("proofs").items()
-                if name not in ("alternatives", "deceiving")
-            )
-        ),
-        "0 times proved": lambda t: "proved" not in data("proofs")["deceiving"]["counts"],
-        "are not proved either": lambda t: "proved" not in data("logic_pairs")["totals"]["left out"],
-        "71 equal and 575 not": lambda t: blind_pairs() == (71, 575),
-        "that `LIMIT` cuts no tie": lambda t: (
-            data("proofs")["alternatives"]["spider reporting"]["counts"]["wrong proved if"] > 0
-        ),
-        "are proved and none is refuted": lambda t: "refuted" not in data("peer_proofs")["sql_env"]["equal"],
-        "in milliseconds": lambda t: all(
-            data("proofs")["alternatives"][k]["cpu_ms"]["p99"] < 200 for k in ("spider reporting", "kaggledbqa")
-        ),
-    },
     "blog/small_model": {
-        "**Imitation taught more than practice": lambda t: (
-            max(practised("grpo") + practised("tree")) < min(practised("imitation"))
-        ),
-        "the order was another": lambda t: max(practised("grpo", "sweep")) > max(practised("imitation", "sweep")),
-        "each learned for as many tokens": lambda t: all(
-            abs(r["tokens"] / 26264 - 1) < 0.2 for r in data("play")["rows"] if r["kind"] == "final"
-        ),
         "Examples in the conversation gave nothing": lambda t: (
             not any(r["success"] for r in data("real_model")["rows"] if r["model"] == "base")
         ),
@@ -173,23 +134,10 @@ def pairs_of(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def blind_pairs():
-    "Pairs by somebody who had not seen the rules: how many are equal, and how many are not."
-    _, *pairs = pairs_of("tests/data/blind_pairs.jsonl")
-    equal = sum(p["kind"] == "equal" for p in pairs)
-    return equal, len(pairs) - equal
-
-
 def paired_p(before, suite):
     "The p-value by database of the last training beside another policy on a suite."
     [p] = [r["p"] for r in data("real_model")["paired"] if (r["before"], r["suite"]) == (before, suite)]
     return p
-
-
-def practised(arm, kind="final"):
-    "What the seeds of an arm have right after practice."
-    rows = data("play")["rows"]
-    return [r["success"] for r in rows if (r.get("arm"), r["kind"]) == (arm, kind)]
 
 
 def without_command():

@@ -228,8 +228,8 @@ for path in sorted(Path('.').rglob('*.ipynb')):
 # Pages beside those of tutorials, concepts and blog
 MORE_PAGES = ("index", "faq", "view/03_explorer")
 # The extra that a page needs; others run from the wheel as it is
-EXTRA_OF = {"concepts/verification": "prove", "blog/certified_verdicts": "prove"}
-EXTRA_OF |= {"tutorials/evaluate_model": "openai", "tutorials/remote": "server", "faq": "server"}
+EXTRA_OF = {"concepts/verification": "prove", "tutorials/evaluate_model": "openai", "tutorials/remote": "server"}
+EXTRA_OF |= {"faq": "server"}
 
 
 def rehearsed_pages(root: Path) -> dict[str, list[str]]:
