@@ -393,13 +393,13 @@ def verify(
     `unreadable`, whatever gold is, for an answer that can't be read as one value or one table beyond doubt."""
     verdicts = []
     try:
-        if is_seen is None and last is not None:
-            is_seen = _Values(chain.from_iterable(last)).__contains__
         if isinstance(answer, str) and is_last(answer):
             if last is None:
                 raise UnreadableAnswerError("@last needs a successful QUERY first.")
             readings = [[*last]]
         else:
+            if is_seen is None and last is not None:
+                is_seen = _Values(chain.from_iterable(last)).__contains__
             readings = parse_answer(answer, columns, is_seen, about)
         for rows in readings:
             verdict = _compare_written(rows, gold_rows, ordered, ignore_case)
