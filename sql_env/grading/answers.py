@@ -324,24 +324,6 @@ def format_rows(rows: Sequence[tuple]) -> str:
     "Rows in the form in which an agent may answer; `[]` if there are none."
     return "\n".join(" | ".join(map(_written_value, row)) for row in rows) or "[]"
 
-# %% ../../nbs/grading/03_answers.ipynb #d5707478
-def _compare_aligned(
-    rows: list[tuple], gold: list[tuple], ordered: bool | Sequence, ignore_case: bool
-) -> Verdict:
-    "Compare rows with as many gold rows, column by column."
-    bad = _match_bag(rows, gold, ignore_case)
-    if bad is not None:
-        detail = f"row {bad + 1}, {format_rows([rows[bad]])}, is not in gold"
-        return Verdict(False, "values", detail, bad)
-    if ordered is False or len(gold) == 1:
-        return Verdict(True, "match")
-    ranks = range(len(gold)) if ordered is True else ordered
-    bad = _match_ordered(rows, gold, ranks, ignore_case)
-    if bad is not None:
-        detail = f"row {bad + 1}, {format_rows([rows[bad]])}, is not in its place"
-        return Verdict(False, "order", detail, bad)
-    return Verdict(True, "match")
-
 # %% ../../nbs/grading/03_answers.ipynb #153ec791
 _FROM_FAR_TO_NEAR = ("unreadable", "rows", "columns", "values", "order", "match")
 
@@ -369,7 +351,18 @@ def compare_rows(
     for i, row in enumerate(rows):
         if len(row) != width:
             return Verdict(False, "columns", f"{len(row)} columns, gold has {width}", i)
-    return _compare_aligned(rows, gold, ordered, ignore_case)
+    bad = _match_bag(rows, gold, ignore_case)
+    if bad is not None:
+        detail = f"row {bad + 1}, {format_rows([rows[bad]])}, is not in gold"
+        return Verdict(False, "values", detail, bad)
+    if ordered is False or len(gold) == 1:
+        return Verdict(True, "match")
+    ranks = range(len(gold)) if ordered is True else ordered
+    bad = _match_ordered(rows, gold, ranks, ignore_case)
+    if bad is not None:
+        detail = f"row {bad + 1}, {format_rows([rows[bad]])}, is not in its place"
+        return Verdict(False, "order", detail, bad)
+    return Verdict(True, "match")
 
 # %% ../../nbs/grading/03_answers.ipynb #667c618b
 def _compare_written(
@@ -383,23 +376,6 @@ def _compare_written(
     if verdict or len(rows) != len(gold) or all(type(c) is BareText for row in rows for c in row):
         return verdict
     return _nearest([verdict, compare_rows(_as_written(rows), gold, ordered, ignore_case)])
-
-# %% ../../nbs/grading/03_answers.ipynb #83f25785
-def _readings(
-    answer: str,
-    last: Sequence[tuple] | None,
-    columns: Sequence[str],
-    is_seen: Callable[[Any], bool] | None,
-    about: str,
-) -> Iterable[list[tuple]]:
-    "All that an answer may mean, the plainest first; raises `UnreadableAnswerError`. What is right is not known here."
-    if isinstance(answer, str) and is_last(answer):
-        if last is None:
-            raise UnreadableAnswerError("@last needs a successful QUERY first.")
-        return [list(last)]
-    if is_seen is None and last is not None:
-        is_seen = _Values(chain.from_iterable(last)).__contains__
-    return parse_answer(answer, columns, is_seen, about)
 
 # %% ../../nbs/grading/03_answers.ipynb #58144cb9
 def verify(
@@ -417,7 +393,15 @@ def verify(
     `unreadable`, whatever gold is, for an answer that can't be read as one value or one table beyond doubt."""
     verdicts = []
     try:
-        for rows in _readings(answer, last, columns, is_seen, about):
+        if isinstance(answer, str) and is_last(answer):
+            if last is None:
+                raise UnreadableAnswerError("@last needs a successful QUERY first.")
+            readings = [[*last]]
+        else:
+            if is_seen is None and last is not None:
+                is_seen = _Values(chain.from_iterable(last)).__contains__
+            readings = parse_answer(answer, columns, is_seen, about)
+        for rows in readings:
             verdict = _compare_written(rows, gold_rows, ordered, ignore_case)
             if verdict:
                 return verdict

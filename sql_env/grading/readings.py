@@ -20,7 +20,6 @@ from sql_env.sql.text import (
     _parse_number,
     _plain_value,
     _split_unit,
-    _unquote,
     _WrittenNumber,
     format_value,
     parse_cell,
@@ -83,7 +82,9 @@ _SHARE = re.compile(r"percent|pct|%|share|rate|proportion|ratio|fraction", re.I)
 
 
 def _dates(text: str) -> list[str]:
-    "The ISO dates that a text may be."
+    "The ISO dates, or the time, that a text may be."
+    if _TIME.fullmatch(text):
+        return [f"{text:0>5}:00"]
     text = _DAY.sub("", text, count=1)
     match = _DATE.fullmatch(text)
     if match is None:
@@ -134,14 +135,11 @@ def _value(cell: Any, is_seen: _Seen | None, about: str) -> Any:
         return BareText(match[1]) if named and _parse_number(BareText(match[1])) else None
     if (said := _WORD_VALUES.get(cell.lower())) is not None:
         return cell if _HOW_MANY.search(about) else BareText(said)
-    if _TIME.fullmatch(cell):
-        whole = BareText(f"{cell:0>5}:00")
-        return whole if is_seen is None or is_seen(whole) else None
-    if dates := _dates(cell):
-        short = [d.removesuffix(" 00:00:00") for d in dates]
-        seen = [d for d in dict.fromkeys((*dates, *short)) if is_seen and is_seen(BareText(d))]
-        found = seen or (short if short == dates else ())  # midnight is a day, or not
-        return BareText(found[0]) if len(found) == 1 else None
+    if dates := _dates(cell):  # midnight is a day, or not
+        forms = {BareText(form): 1 for d in dates for form in (d, d.removesuffix(" 00:00:00"))}
+        found = [form for form in forms if is_seen and is_seen(form)]
+        found = found or [*forms] * (is_seen is None or ":" not in dates[0])
+        return found[0] if len(found) == 1 else None
     plain = _plain_value(cell)
     return plain if plain is not None and plain != cell else None
 
@@ -179,8 +177,9 @@ def _is_certain(cell: Any, is_seen: _Seen | None, about: str, among: bool) -> bo
 # %% ../../nbs/grading/02_readings.ipynb #a52ad6e5
 _WRAPPERS = frozenset("answer final_answer result results value output data rows response".split())
 _TOKEN = re.compile(
-    r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\b(None|NULL|True|False)\b|(,?\s*\))|(\()""", re.S
+    r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\b(?:None|NULL|True|False)\b|,?\s*\)|\(""", re.S
 )
+_PYTHON = {"None": "null", "NULL": "null", "True": "true", "False": "false", "(": "["}
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -197,17 +196,9 @@ def _load(text: str) -> Any:
     "A text as JSON, or as Python prints lists; raises `ValueError` for anything else."
 
     def as_json(match: re.Match) -> str:
-        quoted, word, closing, _ = match.groups()
-        if quoted:
-            inner = quoted[1:-1].replace("\\'", "'").replace('\\"', '"')
-            return json.dumps(inner)
-        return (
-            dict(True_="true", False_="false").get(f"{word}_", "null")
-            if word
-            else "]"
-            if closing
-            else "["
-        )
+        if match[1]:
+            return json.dumps(match[1][1:-1].replace("\\'", "'").replace('\\"', '"'))
+        return _PYTHON.get(match[0], "]")
 
     for form in (text, _TOKEN.sub(as_json, text)):
         with suppress(ValueError, RecursionError):
@@ -222,20 +213,18 @@ def _json_cell(value: Any) -> Any:
     if isinstance(value, (list, dict)):
         raise UnreadableAnswerError(_HOW)
     if isinstance(value, str):
-        return _unquote(f"'{value}'") if "\\" in value and "'" not in value else BareText(value)
+        return BareText(value)
     return int(value) if isinstance(value, bool) else value
 
 
 def _json_readings(value: Any, columns: Sequence[str]) -> list[list[tuple]]:
-    "The readings of a JSON value: a list is a column or a row, objects and lists in it are rows."
+    "The readings of a JSON value: a list is a column or a row, objects and lists in it are rows; raises `ValueError`."
     if isinstance(value, dict) and (names := [key for key in value if key.lower() in _WRAPPERS]):
         if len(names) > 1 or {key.lower() for key in value} - {names[0].lower(), "columns"}:
             raise UnreadableAnswerError(_HOW)  # which of them is meant?
         return _json_readings(value[names[0]], columns)
     if isinstance(value, dict) and value and all(isinstance(v, list) for v in value.values()):
-        if len({len(v) for v in value.values()}) > 1:
-            raise UnreadableAnswerError(_HOW)
-        value = [list(row) for row in zip(*value.values())]
+        value = [list(row) for row in zip(*value.values(), strict=True)]
     also: list[list[tuple]] = []
     if isinstance(value, dict):  # the keys may be values too, or say of what each value is
         pairs = [(_json_cell(k), _json_cell(v)) for k, v in value.items()]
@@ -247,9 +236,7 @@ def _json_readings(value: Any, columns: Sequence[str]) -> list[list[tuple]]:
     first = next((item for item in items if isinstance(item, dict)), {})
     named = [next((k for k in first if k.lower() == name.lower()), "") for name in columns]
     orders = [[*first], named]
-    if sorted(named) != sorted(
-        first
-    ):  # which key is which column is not known, but a number is no text
+    if sorted(named) != sorted(first):  # no key is known to be a column, but a number is no text
         numbers = {key for key, cell in first.items() if _parse_number(_json_cell(cell))}
         orders[1:] = [sorted(first, key=lambda k: (k in numbers) == late) for late in (True, False)]
     readings = []
@@ -313,9 +300,8 @@ def _table(text: str) -> tuple[list[str], bool]:
         shown = [row[1:] for row in cut[1:]]
     if {len(row) for row in shown} == {len(cut[0])} and "|" not in text and "..." not in text:
         return ["|".join(row) for row in shown], True
-    rules = [i for i, line in enumerate(lines) if line[0] != "|" and _RULE.fullmatch(line)] or [
-        i for i, line in enumerate(lines[:2]) if _RULE.fullmatch(line)
-    ]
+    is_rule = [_RULE.fullmatch(line) and (i < 2 or line[0] != "|") for i, line in enumerate(lines)]
+    rules = [i for i, found in enumerate(is_rule) if found]
     if rules and rules[0] < 2 < len(lines):
         body = [line for i, line in enumerate(lines) if i not in rules]
         is_named = rules[0] == 1 or (len(rules) > 2 and rules[1] == 2)
