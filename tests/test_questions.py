@@ -12,7 +12,7 @@ from tables import cases
 
 from sql_env.database import Database, Limits, build_database
 from sql_env.questions import question_set as sets
-from sql_env.questions.gold import GoldRunner, _fix_double_quotes, rank_rows
+from sql_env.questions.gold import GoldRunner, fix_double_quotes, rank_rows
 from sql_env.sources.loading import load
 
 laws = law(150)
@@ -73,7 +73,7 @@ def test_complete_fills_in_what_follows_from_gold(runner, cities):
 @pytest.mark.parametrize("sql, expected", cases("questions_double_quoted_texts_become"))
 def test_double_quoted_texts_become_single_quoted(cities, sql, expected):
     with Database(cities) as db:
-        assert _fix_double_quotes(db, sql) == expected
+        assert fix_double_quotes(db, sql) == expected
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)

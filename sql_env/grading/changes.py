@@ -25,7 +25,7 @@ from ..database.database import Database
 from ..database.guards import Limits, QueryError, connect_readonly
 from ..database.writing import Change, WritableCopy
 from .answers import Verdict
-from .variants.pairs import _file_state, pair_variants
+from .variants.pairs import file_state, pair_variants
 from .variants.robust import ROBUST_REASONS
 from ..questions.gold import run_gold
 from ..questions.question_set import Question
@@ -232,7 +232,7 @@ _keeping = Lock()
 
 def _once(what: str, q: Question, database: Database, make: Callable[[], Any]) -> Any:
     "Something that is worked out once for a task."
-    key = what, _file_state(database.path), q.gold_statements, q.writes
+    key = what, file_state(database.path), q.gold_statements, q.writes
     found = _KEPT.get(key)
     if found is None:
         found = make()

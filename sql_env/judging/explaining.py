@@ -26,22 +26,22 @@ from ..grading.answers import VERDICT_REASONS, Verdict, verify
 from sql_env.grading.variants.pairs import (
     Instance,
     Variants,
-    _in_one_layout,
-    _maker,
+    in_one_layout,
     instance_generator,
+    pair_maker,
     pair_variants,
 )
 from sql_env.grading.variants.robust import (
     ROBUST_REASONS,
-    _EvidenceReading,
-    _judge_on,
+    EvidenceReading,
     find_evidence,
+    judge_on,
 )
 from ..play.judges import judge_chain
-from ..questions.gold import GoldRunner, _fix_double_quotes
+from ..questions.gold import GoldRunner, fix_double_quotes
 from ..questions.question_set import Question
 from ..sql.text import Result, format_value, quote_identifier, sql_tokens
-from ..view.page import _template
+from ..view.page import find_template
 
 # %% ../../nbs/judging/01_explaining.ipynb #711a036b
 def file_state(database: str | Path) -> tuple:
@@ -115,7 +115,7 @@ class Attempt:
 def attempt(sql: str, question: Question, database: Database) -> Attempt:
     "Run a query on the database of a question whose gold has run; raises `QueryError` if the database can't be used."
     sql = sql.strip().rstrip("; \n\t")
-    sql = _fix_double_quotes(database, sql) if '"' in sql else sql
+    sql = fix_double_quotes(database, sql) if '"' in sql else sql
     try:
         result = database.query(sql)
     except QueryError as e:
@@ -225,17 +225,17 @@ def find_smallest(tried: Attempt) -> Smallest | None:
     "Small contents on which a query and gold differ, None if none were found."
     gold, db = tried.question.gold_sql, tried.database
     found = find_evidence(tried.question, "@last", tried.queries) if tried.verdict else None
-    reading = found[1] if found else _EvidenceReading()
-    sql = _in_one_layout(tried.sql)
+    reading = found[1] if found else EvidenceReading()
+    sql = in_one_layout(tried.sql)
     variants = pair_variants(db.path, gold, sql)
     if tried.result is None or not variants:
         return None
     generator = instance_generator(db.path)
     with generator.lock, generator.sandboxes.borrow(db.limits) as sandbox:
-        maker, scratch = _maker(generator, gold, sql), generator.scratch
+        maker, scratch = pair_maker(generator, gold, sql), generator.scratch
 
         def differs(instance: Instance | None) -> bool:
-            return instance is not None and not _judge_on(
+            return instance is not None and not judge_on(
                 sandbox, Variants(gold, (instance,)), sql, reading, False
             )
 
@@ -311,7 +311,7 @@ class Explanation:
         return "\n".join(lines).rstrip()
 
     def _repr_html_(self):
-        return str(_template("judging.html").module.explained(self, format_value))
+        return str(find_template("judging.html").module.explained(self, format_value))
 
 # %% ../../nbs/judging/01_explaining.ipynb #9acff710
 def explain(

@@ -23,14 +23,14 @@ from ..database.guards import QueryError
 from ..evaluation.results import EvaluationResult, rate_interval, rate_text
 from ..evaluation.rows import Trajectory, question_hashes
 from ..grading.answers import Verdict
-from ..grading.variants.pairs import _in_one_layout, instance_generator, pair_variants
+from ..grading.variants.pairs import in_one_layout, instance_generator, pair_variants
 from .explaining import Attempt, Explanation, attempt, explain_attempt
 from .predictions import align, read_predictions
 from ..plugins import Fields
 from ..questions.gold import _rounded
 from ..questions.question_set import QUARANTINE_FLAGS, Question, QuestionSet
 from ..sql.text import format_value, sql_tokens
-from ..view.page import _page_html
+from ..view.page import page_html
 
 # %% ../../nbs/judging/04_judgement.ipynb #433247f3
 def _as_sets(rows: Sequence[tuple], gold: Sequence[tuple], is_sorted: bool) -> bool:
@@ -75,7 +75,7 @@ def _constants(sql: str) -> set[str]:
 # %% ../../nbs/judging/04_judgement.ipynb #5b266eb8
 def find_cause(tried: Attempt) -> str:
     "Why a query that is right on the database differs from gold on other contents: one of `CAUSES`."
-    q, db, sql = tried.question, tried.database, _in_one_layout(tried.sql)
+    q, db, sql = tried.question, tried.database, in_one_layout(tried.sql)
     own = _constants(tried.sql) - _constants(q.gold_sql)
     asked = f"{q.question_text} {q.evidence}".lower()
     stated = {x for x in own if re.search(rf"(?<!\w){re.escape(x)}(?!\w)", asked)}
@@ -279,6 +279,6 @@ def judgement_page_html(judgement: Judgement) -> str:
     ]
     title = f"sql_env: {judgement.policy} on {judgement.settings['questions']}"
     data: Fields = dict(groups=sorted(groups.items()), rates=rates, n=judgement.n_episodes)
-    return _page_html(
+    return page_html(
         "judgement.html", title, ["episode.css", "page.css"], shown=format_value, **data
     )

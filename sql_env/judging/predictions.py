@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from .rewards import sql_of
 from ..paths import unpack_archive
 from ..questions.question_set import Question
-from ..sources.files import _find_files
+from ..sources.files import find_files
 
 # %% ../../nbs/judging/03_predictions.ipynb #57c3bd96
 class PredictionError(ValueError):
@@ -94,7 +94,7 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 def _values_of(path: Path) -> list[tuple[str, Any, Any]]:
     "Place, key and value of each prediction in a file or a folder; raises `PredictionError` or another `ValueError`."
     if path.is_dir():
-        files = _find_files(path, "*.sql")
+        files = find_files(path, "*.sql")
         return [(f.name, f.stem, f.read_text("utf-8", "replace")) for f in files]
     text, kind = path.read_text("utf-8-sig", "replace"), path.suffix.lower()
     if kind == ".json":

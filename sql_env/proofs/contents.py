@@ -8,9 +8,10 @@ Docs: https://hjerpe.github.io/sql_env/proofs/contents.html.md"""
 __all__ = ['Kept', 'Contents', 'Comparison', 'Counterexample', 'shrunk']
 
 # %% ../../nbs/proofs/03_contents.ipynb #3b4ac246
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, repeat
 from random import Random
@@ -39,6 +40,7 @@ _MAX_TICKS = 100  # thousands of operations of one statement
 _ALL_TICKS = 3_000  # of all statements on some contents
 _SIZES = (0, 1, 1, 2, 3, 4, 6)  # rows of a table
 _FIRST_KEY = 1_000_000  # of large groups
+_READS_ALL = re.compile(r"(?<!count\()\*|\bnatural\b", re.I)  # of columns that are not named
 _LITERALS = ("text", "name", "number")  # kinds of tokens; a name in double quotes may be a text
 
 # %% ../../nbs/proofs/03_contents.ipynb #4d09be3e
@@ -97,6 +99,14 @@ _KINDS = dict(
 )  # of an affinity
 
 # %% ../../nbs/proofs/03_contents.ipynb #909bd4de
+def _pick(rng: Random, values: Sequence) -> Any:
+    "What `rng.choice` draws, in half of its time."
+    n = len(values)
+    while (place := rng.getrandbits(n.bit_length())) >= n:
+        pass
+    return values[place]
+
+# %% ../../nbs/proofs/03_contents.ipynb #6c28976b
 class Contents:
     "The tables that some statements use, filled with few rows by seed."
 
@@ -155,6 +165,8 @@ class Contents:
             parent = r.parent.lower()
             if places.issuperset([*zip(repeat(parent), targets), *zip(repeat(name), columns)]):
                 self.links.setdefault(name, []).append((parent, targets, columns))
+        if not self.kept.is_tidy and not any(map(_READS_ALL.search, statements)):
+            self._leave_out({unquote(text).lower() for _, text in read})
 
     def _tick(self) -> bool:
         self.ticks += 1
@@ -185,6 +197,15 @@ class Contents:
         own = {c[0].lower() for c in columns}  # all but those that SQLite computes
         self.tables[name] = _Table(name, columns, tuple(key for key in keys if own.issuperset(key)))
 
+    def _leave_out(self, words: set[str]) -> None:
+        "Leave NULL in columns that nothing reads, and no key, reference or fact speaks of."
+        words |= {column for _, column in self.kept.not_null}
+        words |= {c.lower() for _, r in self.references for c in (*r.columns, *r.parent_columns)}
+        for name, table in self.tables.items():
+            named = words.union(*table.keys)
+            columns = tuple(c for c in table.columns if c[0].lower() in named or any(c[2:]))
+            self.tables[name] = replace(table, columns=columns or table.columns)
+
     def fill(self, seed: int) -> bool:
         "New rows for all tables; whether they keep what must be kept."
         rng = Random(seed)
@@ -206,7 +227,7 @@ class Contents:
             is_exact = seed % 4 == 2
             template = self._row(table, rng, self.pool, 0, odd, 2 if is_exact else 0.9)
             self._refer(name, template, parents, rng)
-            size = max(rng.choice(_SIZES), self.kept.is_tidy or name in self.kept.filled)
+            size = max(_pick(rng, _SIZES), self.kept.is_tidy or name in self.kept.filled)
             rows: list[dict] = parents.setdefault(name, [])
             seen: set[tuple] = set()
             if is_exact:  # a row of the literals themselves
@@ -216,7 +237,8 @@ class Contents:
             for _ in range(size if seed % 16 else self.kept.is_tidy):
                 row = self._row(table, rng, small, nulls, odd, 0.5)
                 if rng.random() < 0.6:  # one that fails few of the conditions
-                    changed = rng.sample(list(row), min(len(row), rng.choice((0, 1, 1, 2))))
+                    n = min(len(row), _pick(rng, (0, 1, 1, 2)))
+                    changed = rng.sample(list(row), n) if n else ()
                     keys = {c for key in table.keys for c in key}
                     row = {c: row[c] if c in changed or c in keys else template[c] for c in row}
                 self._refer(name, row, parents, rng)
@@ -264,24 +286,24 @@ class Contents:
         _, meant, required, is_rowid = column
         if rng.random() < nulls and not (required or is_rowid or place in self.kept.not_null):
             return None
-        kinds = ("integer",) if is_rowid else self.kept.holds.get(place) or meant
+        held = self.kept.holds.get(place)
+        kinds = ("integer",) if is_rowid else held or meant
         if place in self.some:
             edges = self.some[place][1]
             if edges and hits > 1:
                 return edges[0]
-            return rng.choice(edges if edges and rng.random() < hits else self.few[place])
-        if place in self.kept.numerals:
-            number = rng.choice(self.near.get(place[1], {}).get("integer") or pool["integer"])
-            return str(abs(number))
-        if not is_rowid and place not in self.kept.holds and rng.random() < odd:
-            kinds = _ANY
+            return _pick(rng, edges if edges and rng.random() < hits else self.few[place])
         near = self.near.get(place[1], {})
+        if place in self.kept.numerals:
+            return str(abs(_pick(rng, near.get("integer") or pool["integer"])))
+        if not is_rowid and not held and rng.random() < odd:
+            kinds = _ANY
         kinds = [k for k in kinds if k in pool] or ["text"]
-        close = [k for k in kinds if near.get(k)]
+        close = [k for k in kinds if k in near and near[k]]
         if close and rng.random() < hits:
-            value = near[close[0]][0] if hits > 1 else rng.choice(near[rng.choice(close)])
+            value = near[close[0]][0] if hits > 1 else _pick(rng, near[_pick(rng, close)])
         else:
-            value = rng.choice(pool[rng.choice(kinds)])
+            value = _pick(rng, pool[_pick(rng, kinds)])
         if kinds == ["text"] and meant[0] != "text" and _number(value) is not None:
             return f"{value}x"  # which SQLite does not make a number of
         return value
@@ -297,7 +319,7 @@ class Contents:
                 numbers = [n for n, c in enumerate(columns) if not isinstance(row[c], str)]
                 keys = [key for key in keys if None not in [_number(str(key[n])) for n in numbers]]
             if keys:
-                row.update(zip(columns, rng.choice(keys)))
+                row.update(zip(columns, _pick(rng, keys)))
 
     def _insert(self, table: _Table, row: dict, rows: list[dict], seen: set[tuple]) -> None:
         keys = [(key, *(row[c] for c in key)) for key in table.keys]

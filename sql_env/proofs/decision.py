@@ -12,7 +12,6 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import apsw
@@ -21,6 +20,7 @@ from sqlglot import exp
 from ..database.database import Database
 from ..database.guards import Limits, connect_readonly
 from ..grading.answers import Verdict
+from ..grading.variants.pairs import file_state, in_one_layout
 from ..grading.variants.robust import find_evidence
 from ..play.judges import Ask, Judge
 from ..plugins import MissingExtraError
@@ -416,25 +416,19 @@ def _checked(gold: str, sql: str, attempt: _Attempt, tables, schema: Schema) -> 
     return Proof(outcome, assumptions, solver=attempt.prover.solver, left_out=left_out)
 
 # %% ../../nbs/proofs/09_decision.ipynb #692bb81d
-def _file_state(path: Path | bytes) -> tuple:
-    "What changes when a file does."
-    stat = None if isinstance(path, bytes) else path.stat()
-    return (stat.st_size, stat.st_mtime_ns) if stat else ()
-
-# %% ../../nbs/proofs/09_decision.ipynb #f41e4cf5
 @lru_cache(maxsize=64)
-def _facts_of(path: Path | bytes, state: tuple) -> Schema:
-    con = connect_readonly(path, Limits())
+def _facts_of(state: tuple) -> Schema:
+    con = connect_readonly(state[0], Limits())
     try:
         return read_facts(con)
     finally:
         con.close()
 
-# %% ../../nbs/proofs/09_decision.ipynb #cd090174
+# %% ../../nbs/proofs/09_decision.ipynb #f41e4cf5
 @lru_cache(maxsize=20_000)
-def _prove_once(path: Path | bytes, state: tuple, gold: str, sql: str, ties: bool) -> Proof:
+def _prove_once(state: tuple, gold: str, sql: str, ties: bool) -> Proof:
     "The proof for two queries; rollouts of a group repeat queries, so it is kept."
-    return prove(gold, sql, _facts_of(path, state), ties=ties)
+    return prove(gold, sql, _facts_of(state), ties=ties)
 
 # %% ../../nbs/proofs/09_decision.ipynb #80b42555
 def prove_on(
@@ -444,10 +438,11 @@ def prove_on(
     ties: bool = False,  # whether gold's LIMIT is known to cut rows that tie
 ) -> Proof:
     "Whether two queries are equal on all databases like `db`: same schema, and what its data shows."
+    if in_one_layout(gold_sql) == in_one_layout(sql):
+        return Proof("proved")
     try:
-        state = _file_state(db.path)
         texts = (text.strip().rstrip(";").rstrip() for text in (gold_sql, sql))
-        return _prove_once(db.path, state, *texts, ties)
+        return _prove_once(file_state(db.path), *texts, ties)
     except (apsw.Error, OSError) as e:
         return Proof("open", reason=f"the database can't be read ({type(e).__name__})")
 

@@ -22,10 +22,10 @@ from sql_env.sources.files import (
     _check_databases,
     _data_folder,
     _database_files,
-    _find_files,
     _is_hidden,
     _read_json_rows,
     _translate_gold,
+    find_files,
 )
 from ..sql.text import find_dialect
 
@@ -38,7 +38,7 @@ _SPIDER_URL = (
 # %% ../../nbs/sources/02_published.ipynb #cdd8eb76
 def _the_file(root: Path, name: str, *patterns: str) -> Path:
     "The file of a set that holds its questions; raises `SourceError`."
-    for file in _find_files(root, *patterns):
+    for file in find_files(root, *patterns):
         return file
     wanted = patterns[0].replace("*", "_sqlite")
     raise SourceError(
@@ -62,7 +62,7 @@ def _find_spider(path: str | Path | None, download: bool = False) -> Path:
             "SQL_ENV_SPIDER, or fetch it once with 'sql_env data --source spider --download' (about 200 MB)."
         )
     root = _data_folder(path, "Spider")
-    for file in _find_files(root, "dev.json", levels=2):
+    for file in find_files(root, "dev.json", levels=2):
         return file.parent
     raise SourceError(
         f"Spider: no dev.json in {str(root)!r} or in a folder below it. Give the folder that holds it."
@@ -287,7 +287,7 @@ def _read_spider2_lite(
     rules_file = gold / "spider2lite_eval.jsonl"
     rules = _read_json_rows(rules_file, "instance_id") if rules_file.is_file() else []
     by_id = {rule["instance_id"]: rule for rule in rules}
-    files = {p.stem.lower(): p for p in reversed(_find_files(root, "*.sqlite", levels=6))}
+    files = {p.stem.lower(): p for p in reversed(find_files(root, "*.sqlite", levels=6))}
     questions, databases, left_out = [], {}, Counter[str]()
     for row in _read_json_rows(file, "instance_id", "db", "question"):
         name, db, text = row["instance_id"], row["db"], row["question"]
