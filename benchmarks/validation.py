@@ -2,7 +2,7 @@
 
 RFC 008 of OpenEnv lists checks of an environment; the installed version tries a few and skips the others as "not
 implemented in this build". Each function below tries one of them, on the package in this process and on a running
-server, and says how often it tried and what came out. A check that fails stays in the table. `--write` keeps the rows in
+server, and says how often it tried and what came out. A check that fails stays in the table. `--write` keeps rows in
 benchmarks/validation.json, beside the validator's own report, and writes the canaries that openenv.yaml declares.
 `--quick` tries everything less often; the tests do. Not tried: what needs Docker (image hygiene, limits and network of
 a container) and what takes a model (the hub's pass@k).
