@@ -648,11 +648,8 @@ def _compare_command(
         raise ValueError("There is nothing to compare with: give two results or more.")
     if len(results) > 2:
         results.sort(key=lambda result: result.place)
-    found = (
-        [compare(*results, by)]
-        if len(results) == 2 and not against
-        else compare_all(results, by, against)
-    )
+    is_pair = len(results) == 2 and not against
+    found = [compare(results[0], results[1], by)] if is_pair else compare_all(results, by, against)
     if as_json:
         rows = [*map(asdict, found)]
         _print_json(rows[0] if len(results) == 2 else rows)

@@ -176,7 +176,7 @@ def _import_command(
         _print_text("\n  ".join([f"Values and names suggest these keys, which {done}:", *proposed]))
     for note in notes:
         _print_text(f"Note: {note}")
-    shown = ", ".join(f"{table} ({count_text(n, 'row')})" for table, n in counts.items())
+    shown = ", ".join(f"{table} ({count_text(n or 0, 'row')})" for table, n in counts.items())
     _print_text(f"{path}: {shown}")
     command = shlex.join(["sql_env", "audit", "--source", "folder", "--path", str(path.parent)])
     table = bare_identifier(database.tables[0])
