@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/paths.html.md"""
 
 # %% auto #0
 __all__ = ['BUNDLED', 'WORLDS', 'NANO_WEIGHTS', 'cache_dir', 'read_asset', 'benchmark_files', 'benchmark_results', 'replacing',
-           'DiskCache', 'SourceError', 'unpack_archive', 'download_file', 'terminal_text', 'ProgressBar']
+           'DiskCache', 'SourceError', 'unpack_archive', 'download_file', 'terminal_text', 'count_text', 'ProgressBar']
 
 # %% ../nbs/00_paths.ipynb #dec5648b
 import json
@@ -76,7 +76,12 @@ def replacing(path: str | Path) -> Iterator[Path]:
     "A path to write a file or folder to, which takes the place of `path` if the block ends well; the folder is made."
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as beside:
+    try:
+        made = TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as e:
+        e.filename = str(path)  # which was named, unlike what is beside it
+        raise
+    with made as beside:
         part = Path(beside) / path.name
         yield part
         os.replace(part, path)
@@ -217,6 +222,12 @@ _OBEYED = re.compile(
 def terminal_text(text: str) -> str:
     "Text in which characters that a terminal obeys, or that nobody sees, are shown; tabs and newlines stay."
     return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+
+# %% ../nbs/00_paths.ipynb #aa0839db
+def count_text(n: int, noun: str) -> str:
+    "A number of things: `1 row`, `2 rows`, `3 queries`."
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{n:,} {noun if n == 1 else many}"
 
 # %% ../nbs/00_paths.ipynb #acbfbc2c
 class ProgressBar:

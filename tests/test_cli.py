@@ -20,6 +20,7 @@ from tables import cases
 from sql_env import Limits, load
 from sql_env.cli.app import app
 from sql_env.database.database import Database, build_database
+from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import read_log
 from sql_env.grading.answers import Verdict
 from sql_env.paths import BUNDLED
@@ -84,7 +85,8 @@ def failed(run):
 
 
 def fits(run, width=80):
-    assert max(map(len, (run.out + run.err).split("\n"))) <= width, run
+    lines = (run.out + run.err).split("\n")
+    assert max(len(x) for x in lines if not x.startswith("next:")) <= width, run
     return run
 
 
@@ -300,7 +302,7 @@ def test_limits_and_schema_levels_are_options_and_numbers_are_the_same_for_a_see
     for level in ("none", "full"):
         (r,) = strict(sql_env("evaluate -n 10 --no-floor --policy oracle --schema-level", level, "--json").out)
         assert r["success_rate"] == 1 and r["settings"]["schema_level"] == level
-    assert "floor" not in sql_env("evaluate -n 3 --no-floor").out
+    assert "Hack floor" not in sql_env("evaluate -n 3 --no-floor").out
 
 
 def test_evaluate_says_when_episodes_crash(sql_env, monkeypatch):
@@ -568,7 +570,7 @@ def test_a_log_knows_where_its_questions_are(sql_env, shop, tmp_path):
     assert about["source"] == dict(source="worlds", split="test", n=3)
 
 
-PRINTED = re.compile(r"^(?:next:| |.*Write a log with:) (sql_env .*)$", re.M)
+PRINTED = re.compile(r"^(?:next:| ) (sql_env .*)$", re.M)
 
 
 @pytest.fixture
@@ -628,3 +630,47 @@ def test_the_next_command_of_a_training_works(follow):
     pytest.importorskip("trl")
     _, evaluate, *_ = follow("train first --scale 0.005 --evals none --out r")
     assert evaluate == "evaluate --policy r/imitate/model --source worlds"
+
+
+def test_a_terminal_of_50_columns_shows_names_and_numbers(sql_env, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    for args in ("evaluate --policy oracle -n 3 --no-floor", "data --questions 1"):
+        run = sql_env(args)
+        table = [x for x in run.out.split("\n") if "─" in x or "%  " in x]
+        assert table and "…" not in run.out and max(map(len, table)) <= 50, run
+    assert "oracle" in sql_env("evaluate --policy oracle -n 3 --no-floor").out
+
+
+def test_one_of_a_kind_is_no_plural_and_nothing_is_shown_as_python_or_the_system_say_it(sql_env, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_folder(tmp_path / "shop", GOOD[:1])
+    (tmp_path / "one.csv").write_text("a,b\n1,x\n")
+    said = [sql_env(f"{command} --path shop") for command in ("data", "audit", "doctor")]
+    said.append(sql_env("evaluate --path shop --policy oracle --no-floor --log runs"))
+    said += [sql_env("view --no-open"), sql_env("rescore runs/oracle.jsonl"), sql_env("data import one.csv --out made")]
+    said = "\n".join(run.out + run.err for run in said)
+    assert not re.findall(r"(?<![\d.,] of )(?<![\d.,])\b1 [a-z ]*(?:s|queries)\b(?! with| of| in)", said)
+    assert "EvaluationResult" not in said and "oracle: 100.0% right" in said
+    (tmp_path / "afile").touch()
+    for args in ("evaluate --policy oracle -n 2 --no-floor --log afile", "view --no-open --out afile/runs.html"):
+        run = sql_env(args)
+        assert run.code == 2 and "Errno" not in run.err and "afile" in run.err and "--out" in run.err, run
+
+
+def test_many_runs_are_sorted_and_compared_with_one(sql_env, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    questions = load("bundled", split="test")
+    for seed in range(6):
+        evaluate(questions, baselines.RandomPolicy(), 4, log=f"runs/{seed}.jsonl", progress=False)
+    evaluate(questions, baselines.OraclePolicy(questions), 4, log="runs/oracle.jsonl", progress=False)
+    run = sql_env("compare runs")
+    assert run.out.startswith("oracle: 100.0%") and "--against" in run.out and len(run.out.split("\n")) < 12, run
+    run = sql_env("compare runs --against oracle")
+    assert run.out.count(" - oracle: ") == 6 and "random@1 - random@2" not in run.out, run
+    assert "there are" in helpful(sql_env("compare runs --against none"))
+
+
+def test_no_type_of_an_option_is_shown_as_python_writes_it(sql_env):
+    group = typer.main.get_command(app)
+    for command in group.commands:
+        assert not re.findall(r"<(?:bool|list\[\w+\])>", sql_env(command, "--help").out), command

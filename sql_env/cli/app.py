@@ -34,7 +34,7 @@ from typer.core import TyperGroup
 from typer.models import OptionInfo
 
 from .. import __version__, database, policies, sources
-from ..paths import SourceError, terminal_text
+from ..paths import SourceError, count_text, terminal_text
 from ..play.acts import ACTIONS, OPTIONS
 from ..plugins import KINDS, Fields, MissingExtraError, find, names
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # what runs a command is loaded with it, through the names of
 
 # %% ../../nbs/cli/01_app.ipynb #f1a9b001
 class _Commands(TyperGroup):
-    "Commands whose flags are shown without a type: typer writes `<bool>` behind each."
+    "Commands whose help shows no type of Python: typer writes `<bool>` behind flags, and `<list[str]>`."
 
     def get_params(self, ctx: Any) -> list:
         return _without_types(super().get_params(ctx))
@@ -59,6 +59,9 @@ def _without_types(params: list) -> list:
     for param in params:
         if getattr(param, "is_flag", False):
             param.metavar = ""
+        elif param.type_descriptor.is_list:
+            shown = param.bare_type().removeprefix("list[").removesuffix("]").lower()
+            param.display_type = lambda ctx, shown=shown: f"<{shown}>"
     return params
 
 # %% ../../nbs/cli/01_app.ipynb #4de0f626
@@ -150,7 +153,9 @@ def main() -> None:
         if not isinstance(e, (*mistakes, database.QueryError, policies.ModelError)):
             raise
         text = e.args[0] if isinstance(e, KeyError) and e.args else e
-        Console(stderr=True).print(f"[red]sql_env:[/] {escape(str(text))}", soft_wrap=True)
+        if isinstance(e, OSError) and e.strerror:
+            text = f"{e.filename}: {e.strerror}. Choose another place, with --out or --log."
+        Console(stderr=True).print(f"[red]sql_env:[/] {escape(str(text))}")
         sys.exit(2)
 
 # %% ../../nbs/cli/01_app.ipynb #a06b0b0d
@@ -610,7 +615,9 @@ def _make_table(title: str = "", **columns: str) -> Table:
     options: Fields = dict(title=title, title_justify="left") if title else {}
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), **options)
     for name, justify in columns.items():
-        table.add_column(name.replace("_", " "), justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        # names take lines where there is no room, numbers are never cut
+        how: Fields = dict(overflow="fold") if justify == "left" else dict(no_wrap=True)
+        table.add_column(name.replace("_", " "), justify=justify, **how)  # type: ignore[arg-type]
     return table
 
 # %% ../../nbs/cli/01_app.ipynb #514e82b2
@@ -623,11 +630,13 @@ def _print_left_out(console: Console, questions: "QuestionSet") -> None:
     )
     if flags:
         kinds = ", ".join(f"{flag} {n}" for flag, n in flags.most_common())
-        console.print(f"In quarantine: {len(questions.quarantined)} questions ({kinds})")
+        console.print(
+            f"In quarantine: {count_text(len(questions.quarantined), 'question')} ({kinds})"
+        )
     reasons = Counter(questions.left_out).most_common()
     shown = reasons if len(reasons) <= 4 else reasons[:3]
     for reason, n in shown:
-        console.print(f"Left out: {n} questions, {escape(reason)}")
+        console.print(f"Left out: {count_text(n, 'question')}, {escape(reason)}")
     if others := reasons[len(shown) :]:
         n = sum(n for _, n in others)
         console.print(

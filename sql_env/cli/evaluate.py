@@ -46,6 +46,7 @@ from sql_env.cli.app import (
     make_policy,
     this_command,
 )
+from ..paths import count_text
 from ..play.acts import OPTIONS, allowed_actions
 from ..plugins import Fields
 
@@ -60,7 +61,8 @@ def _title(questions: "QuestionSet") -> str:
     n_databases = len({q.database_name for q in questions})
     splits = [name for name in dict.fromkeys(q.split for q in questions) if name]
     named = f", split {splits[0]}" if len(splits) == 1 else f", splits {' and '.join(splits)}"
-    return f"{questions.name}{named * bool(splits)}: {len(questions)} questions on {n_databases} databases"
+    size = f"{count_text(len(questions), 'question')} on {count_text(n_databases, 'database')}"
+    return f"{questions.name}{named * bool(splits)}: {size}"
 
 # %% ../../nbs/cli/03_evaluate.ipynb #44688fe4
 def _result_row(result: "EvaluationResult") -> list[str]:
@@ -97,12 +99,14 @@ def _print_results(
     "Print a table of results, the hack floor, what was not judged, and what crashed."
     from sql_env.evaluation.results import result_texts
 
-    table = _make_table(title)
-    table.add_column("policy", overflow="fold")  # a long name takes lines, not the place of numbers
-    for column in ("success", "95 % interval", "easy", "medium", "hard", "grounded", "robust", "n"):
-        table.add_column(column, justify="right", no_wrap=True)
+    columns = "success 95_%_interval easy medium hard grounded robust n".split()
+    shown = [
+        c for c in columns if console.width > 70 or c not in ("easy", "medium", "hard", "grounded")
+    ]
+    table = _make_table(title, policy="left", **dict.fromkeys(shown, "right"))
     for result in results:
-        table.add_row(*_result_row(result))
+        name, *cells = _result_row(result)
+        table.add_row(name, *(cell for c, cell in zip(columns, cells) if c in shown))
     console.print(table)
     if floor:
         console.print(_floor_line(floor))
@@ -114,7 +118,7 @@ def _print_results(
             first = next(e.error for e in result.episodes if e.error)
             nothing = "" if result.n_completed else ", and nothing was measured"
             console.print(
-                f"[red]{name}: {crashed} episodes crashed{nothing}[/], first: {escape(str(first))}"
+                f"[red]{name}: {count_text(crashed, 'episode')} crashed{nothing}[/], first: {escape(str(first))}"
             )
 
 # %% ../../nbs/cli/03_evaluate.ipynb #4acaef45
@@ -299,7 +303,7 @@ def _print_end(
             console.print(f"{escape(result.policy)} {whose}")
         if n := result.error_kinds()["unknown_action"]:
             console.print(
-                f"{escape(result.policy)} took {n} actions that are none here; --actions allows more"
+                f"{escape(result.policy)} took {count_text(n, 'action')} not allowed here; --actions allows more"
             )
     for path in logs:
         console.print(f"Log: {escape(str(path))}", soft_wrap=True)
@@ -607,6 +611,7 @@ def _load_runs(paths: Sequence[Path]) -> list["EvaluationResult"]:
 
 # %% ../../nbs/cli/03_evaluate.ipynb #f124e2f1
 _RATES = ("correct", "grounded", "robust")
+_MAX_PAIRS = 10  # comparisons, of two lines and more, that a terminal shows
 
 # %% ../../nbs/cli/03_evaluate.ipynb #8d928e29
 @app.command("compare", rich_help_panel="Play and evaluate")
@@ -621,6 +626,9 @@ def _compare_command(
             autocompletion=_completes([*_RATES]), help=f"Rate to compare: {', '.join(_RATES)}."
         ),
     ] = "correct",
+    against: Annotated[
+        str | None, typer.Option(help="Compare each run with the one of this name, not every two.")
+    ] = None,
     as_json: AsJson = False,
 ):
     """Compare two runs or more on the questions that they share, pair by pair.
@@ -631,22 +639,29 @@ def _compare_command(
 
     Example: `sql_env compare runs others/oracle.jsonl`
     """
-    from sql_env.evaluation.results import compare, compare_all, rate_text
+    from sql_env.evaluation.results import compare, compare_all
 
     if by not in _RATES:
         raise ValueError(f"Results have no rate {by!r}; there are {', '.join(_RATES)}.")
     results = _load_runs(files)
     if len(results) < 2:
         raise ValueError("There is nothing to compare with: give two results or more.")
-    found = [compare(results[0], results[1], by)] if len(results) == 2 else compare_all(results, by)
+    if len(results) > 2:
+        results.sort(key=lambda result: result.place)
+    is_pair = len(results) == 2 and not against
+    found = [compare(results[0], results[1], by)] if is_pair else compare_all(results, by, against)
     if as_json:
         rows = [*map(asdict, found)]
         _print_json(rows[0] if len(results) == 2 else rows)
         return
     for result in results:
-        low, high = map(rate_text, result.interval())
-        rate = f"{rate_text(result.success_rate)} [{low}, {high}] of {result.n_completed}"
-        Console().print(f"{escape(result.policy)}: {rate}")
+        Console().print(escape(str(result)))
+    if len(found) > _MAX_PAIRS and not against:
+        best = shlex.quote(results[0].policy)
+        Console().print(
+            f"{len(found)} pairs are not shown: --against {best} compares each run with that one"
+        )
+        return
     for comparison in found:
         _show_comparison(Console(), comparison)
     flipped = [*found[0].gained, *found[0].lost]

@@ -34,7 +34,7 @@ from sql_env.cli.app import (
     app,
     make_policy,
 )
-from ..paths import SourceError
+from ..paths import SourceError, count_text
 from ..play.acts import JUDGES
 from ..plugins import Fields
 
@@ -176,7 +176,7 @@ def demo(
     show_episode(Console(), env.episode, player.name)  # type: ignore[arg-type]
 
 # %% ../../nbs/cli/02_play.ipynb #233db95f
-_NO_LOG = "Write a log with: sql_env evaluate --log runs"
+_NO_LOG = "This writes logs:\n  sql_env evaluate --log runs"
 
 # %% ../../nbs/cli/02_play.ipynb #0d1fa67f
 def _choose_trajectory(log: str, found: list, question: str | None, episode: int | None) -> Any:
@@ -252,7 +252,9 @@ def _export_harbor(questions: "QuestionSet", out: Path, as_json: bool) -> None:
         _print_json(dict(path=str(out), tasks=n, left_out=left))
     else:
         why = f"; {left} that one file of SQL can't answer are left out" if left else ""
-        _print_text(f"{out}: {n} tasks{why}. Play them: harbor run -p {out} -a oracle")
+        _print_text(
+            f"{out}: {count_text(n, 'task')}{why}. Play them: harbor run -p {out} -a oracle"
+        )
 
 # %% ../../nbs/cli/02_play.ipynb #e5a3c683
 @app.command("export", rich_help_panel="Play and evaluate")
@@ -322,8 +324,9 @@ def _export_command(
         _print_json(dict(path=str(out), characters=size, episodes=episodes))
         return
     for view in views:
-        line = "{about} played by {policy}, {steps} steps, {outcome}. {note}"
-        _print_text(line.format(**_view_summary(view)).strip())
+        told = _view_summary(view)
+        line = "{about} played by {policy}, {taken}, {outcome}. {note}"
+        _print_text(line.format(taken=count_text(told["steps"], "step"), **told).strip())
     _print_text(f"{out}, {size / 1000:.0f} kB: open it in a browser.")
 
 # %% ../../nbs/cli/02_play.ipynb #50940edb
@@ -341,7 +344,9 @@ def _print_rescored(console: Console, rescored: Any, before: Any, after: Any) ->
     changed = [ids[i] for i in rescored.changed]
     if changed:
         more = ", ..." if len(changed) > 10 else ""
-        console.print(f"{len(changed)} verdicts changed: {escape(', '.join(changed[:10]))}{more}")
+        console.print(
+            f"{count_text(len(changed), 'verdict')} changed: {escape(', '.join(changed[:10]))}{more}"
+        )
     for index, difference in list(rescored.differences.items())[:10]:
         console.print(f"[red]{escape(ids[index])}[/]: {escape(difference)}")
 
@@ -412,7 +417,7 @@ def _write_page(
         about: Fields = dict(path=str(out), characters=size, episodes=sizes, skipped=skipped)
         _print_json(about | dict(failures=failures))
         return
-    for run in runs:
+    for run in sorted(runs, key=lambda run: run.result.place):
         _print_text(run.result)
         if counts := failures[run.name]:
             _print_text(f"  what went wrong: {failures_text(counts)}")

@@ -43,7 +43,7 @@ from sql_env.cli.app import (
     this_command,
 )
 from ..database.guards import QueryError
-from ..paths import SourceError
+from ..paths import SourceError, count_text
 from ..play.acts import needed_actions
 from ..plugins import EXTRAS, Fields, needs_extra
 
@@ -63,7 +63,7 @@ def _database_row(name: str, questions: "QuestionSet") -> list[str]:
 def _show_data(console: Console, questions: "QuestionSet", n: int, seed: int) -> None:
     "Print the databases of a set and `n` of its questions."
     right = dict.fromkeys(("tables", "easy", "medium", "hard"), "right")
-    title = f"{questions.name}: {len(questions)} questions"
+    title = f"{questions.name}: {count_text(len(questions), 'question')}"
     table = _make_table(title, database="left", split="left", **right)
     for name in dict.fromkeys(q.database_name for q in questions):
         table.add_row(*_database_row(name, questions))
@@ -176,7 +176,7 @@ def _import_command(
         _print_text("\n  ".join([f"Values and names suggest these keys, which {done}:", *proposed]))
     for note in notes:
         _print_text(f"Note: {note}")
-    shown = ", ".join(f"{table} ({n} rows)" for table, n in counts.items())
+    shown = ", ".join(f"{table} ({count_text(n or 0, 'row')})" for table, n in counts.items())
     _print_text(f"{path}: {shown}")
     command = shlex.join(["sql_env", "audit", "--source", "folder", "--path", str(path.parent)])
     table = bare_identifier(database.tables[0])
@@ -268,7 +268,7 @@ def _check_guards() -> list[_Check]:
 
     def outcome(sql: str) -> str:
         try:
-            return f"ran, {len(database.query(sql).rows)} rows"
+            return f"ran, {count_text(len(database.query(sql).rows), 'row')}"
         except QueryError as e:
             return e.kind
 

@@ -30,7 +30,7 @@ from sql_env.grading.variants.pairs import (
     why_no_instances,
     why_no_variants,
 )
-from ..paths import ProgressBar
+from ..paths import ProgressBar, count_text
 from ..play.acts import needed_actions
 from ..play.episode import EpisodeEnv
 from ..policies.baselines import HACKS, OraclePolicy, most_frequent_answer, play_episode
@@ -211,14 +211,17 @@ def audit_markdown(
     lines = [
         f"# Audit of {report.name}",
         "",
-        f"{len(report.questions)} questions on {report.n_databases} databases with "
-        f"{report.n_golds} different gold queries; {len(report.bad)} questions must be set aside.",
+        f"{count_text(len(report.questions), 'question')} on {count_text(report.n_databases, 'database')} with "
+        f"{count_text(report.n_golds, 'different gold query')}; "
+        f"{count_text(len(report.bad), 'question')} must be set aside.",
         "",
         _audit_table(report),
         "",
     ]
     lines += [f"Not checked: database {name}. {reason}" for name, reason in report.failed.items()]
-    lines += [f"Left out: {n} questions, {reason}." for reason, n in report.left_out.items()]
+    lines += [
+        f"Left out: {count_text(n, 'question')}, {reason}." for reason, n in report.left_out.items()
+    ]
     if report.left_out:
         lines.append(
             "Put what is missing in its place, or audit a set without these questions, as "

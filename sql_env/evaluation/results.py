@@ -29,6 +29,7 @@ from sql_env.evaluation.rows import (
     changes_text,
     classify_failure,
 )
+from ..paths import count_text
 from ..play.acts import ACTIONS, ENDS
 from ..plugins import Fields
 from ..policies.requests import channel_text
@@ -358,6 +359,20 @@ class EvaluationResult:
         columns = ["success", "low", "high", "episodes", "steps"]
         return pd.DataFrame(rows, pd.Index(sorted(groups), name=name), columns).round(3)
 
+    @property
+    def place(self) -> float:
+        "Sorts runs: the best first, those of which nothing was measured last."
+        return -self.success_rate if self.n_completed else 1
+
+    def __str__(self):
+        if not self.n_completed:
+            return (
+                f"{self.policy}: nothing measured, {count_text(self.n_episodes, 'episode')} crashed"
+            )
+        low, high = map(rate_text, self.interval())
+        rate, of = rate_text(self.success_rate), count_text(self.n_completed, "episode")
+        return f"{self.policy}: {rate} right ({low} to {high}) of {of}"
+
     def __repr__(self):
         low, high = self.interval()
         crashed = self.n_episodes - self.n_completed
@@ -572,9 +587,19 @@ def compare(
     )
 
 # %% ../../nbs/evaluation/06_results.ipynb #cc5c9544
-def compare_all(results: Sequence[EvaluationResult], by: str = "correct") -> list[Comparison]:
+def compare_all(
+    results: Sequence[EvaluationResult],
+    by: str = "correct",
+    against: str | None = None,  # the name of one of them: each other with it, not every two
+) -> list[Comparison]:
     "Every two of several results, in their order, with p-values corrected for their number by Holm's method."
-    found = [compare(a, b, by) for a, b in combinations(results, 2)]
+    pairs = [*combinations(results, 2)]
+    if against:
+        named = {result.policy: result for result in results}
+        if against not in named:
+            raise ValueError(f"no run is called {against}; there are {', '.join(named)}")
+        pairs = [(named[against], other) for other in results if other is not named[against]]
+    found = [compare(a, b, by) for a, b in pairs]
     corrected = holm([c.p_value for c in found])
     return [replace(c, p_holm=p) for c, p in zip(found, corrected)]
 
