@@ -2,10 +2,10 @@
 
 RFC 008 of OpenEnv lists checks of an environment; the installed version tries a few and skips the others as "not
 implemented in this build". Each function below tries one of them, on the package in this process and on a running
-server, and says how often it tried and what came out. A check that fails stays in the table. `--write` keeps rows in
-benchmarks/validation.json, beside the validator's own report, and writes the canaries that openenv.yaml declares.
-`--quick` tries everything less often; the tests do. Not tried: what needs Docker (image hygiene, limits and network of
-a container) and what takes a model (the hub's pass@k).
+server, and says how often it tried and what came out. A check that fails stays in the table. `--write` keeps the rows
+in benchmarks/validation.json, beside the validator's own report, and writes the canaries that openenv.yaml declares.
+`--quick` tries everything less often; the tests do. Not tried: what needs Docker (image hygiene, limits and network
+of a container) and what takes a model (the hub's pass@k).
 """
 
 import argparse
@@ -50,6 +50,7 @@ from sql_env.policies.baselines import parse_schema_info  # noqa: E402
 from sql_env.server.environment import SQLEnvironment  # noqa: E402
 
 CANARIES = ROOT / ".openenv" / "canaries.jsonl"
+KEPT = ROOT / "benchmarks" / "validation.json"
 PROBE = json.loads((ROOT / ".openenv" / "runtime.json").read_text())
 MANIFEST = OpenEnvYamlParser().parse(ROOT)
 QUESTIONS = load("bundled")
@@ -693,7 +694,10 @@ def canary_floor(face) -> Found:
     return len(rows), not paid, f"paid: {', '.join(paid) or 'none'}"
 
 
-@check("hacks on all questions", "no hack is paid for any question, whatever its answer is")
+@check(
+    "hacks on all questions",
+    "no hack is paid for any question, whatever its answer is",
+)
 def hacks(face) -> Found | None:
     if face.name != "package":
         return None
@@ -943,7 +947,7 @@ def upstream_package() -> list[dict]:
     ]
 
 
-def upstream_server(url: str) -> list[dict]:
+def upstream_server(url: str) -> dict:
     "The validator's own report of a running server."
     command = [
         sys.executable,
@@ -957,13 +961,17 @@ def upstream_server(url: str) -> list[dict]:
         "60",
     ]
     said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout
-    return json.loads(said[said.index("{") :])
+    report = json.loads(said[said.index("{") :])
+    return dict(
+        passed=report["passed"], criteria={c["id"]: c["passed"] for c in report["criteria"]}
+    )
 
 
-def table(faces) -> list[dict]:
+def table(faces, names) -> list[dict]:
     known = {e.check_id: e for e in load_policy("v2").entries}
     rows = []
-    for name, (tried, _) in CHECKS.items():
+    for name in names:
+        tried, _ = CHECKS[name]
         row = dict(check=name, tried=tried, lane=known[name].lane.value if name in known else "own")
         for face in faces:
             row[face.name] = run_check(name, face)
@@ -976,12 +984,13 @@ def main(argv=None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="keep rows and canaries")
     parser.add_argument("--quick", action="store_true", help="try everything less often")
+    parser.add_argument("names", nargs="*", help="only these; the other rows stay as they are")
     options = parser.parse_args(argv)
     QUICK = options.quick
     if options.write or not CANARIES.exists():
         CANARIES.write_text(canary_text(), encoding="utf-8")
     with Server() as server:
-        rows = table([Package(), Running(server)])
+        rows = table([Package(), Running(server)], options.names or CHECKS)
         reports: dict[str, Any] = dict(server=upstream_server(server.http))
     reports["package"] = upstream_package()
     for row in rows:
@@ -990,13 +999,12 @@ def main(argv=None) -> int:
                 word, times = "holds" if found["holds"] else "FAILS", found["times"]
                 print(f"{word}  {row['check']} ({face}, {times}): {found['saw']}")
     if options.write:
-        kept = dict(
-            command="python benchmarks/validation.py --write", openenv=version("openenv"), rows=rows
-        )
-        kept["validator"] = reports
-        (ROOT / "benchmarks" / "validation.json").write_text(
-            json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
-        )
+        before = json.loads(KEPT.read_text())["rows"] if KEPT.exists() else []
+        by_name = {row["check"]: row for row in [*before, *rows]}
+        whole = [by_name[name] for name in CHECKS if name in by_name]
+        command = "python benchmarks/validation.py --write"
+        kept = dict(command=command, openenv=version("openenv"), rows=whole, validator=reports)
+        KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
     return 0
 
 
