@@ -101,10 +101,7 @@ def _dates(text: str) -> list[str]:
 
 # %% ../../nbs/grading/02_readings.ipynb #7cedc277
 _DOTTED = re.compile(r"[-+]?\d{1,3}(?:\.\d{3})+", re.A)
-_SAID = re.compile(
-    r"(?:there|the (?!.*\b(?:not|no|likely|guess|wrong|other|candidate|except)\b)[a-z ]{1,60}) (?:is|are) (\S.*?)\.?",
-    re.I,
-)
+_SAID = re.compile(r"(there|the [a-z ]{1,60}) (?:is|are) (\S.*?)\.?", re.I)
 _COUNTED = re.compile(r"(\S+) (?!(?:hundred|thousand|million|billion|percent|pct)\b)([^\W\d_]{2,})")
 
 
@@ -126,8 +123,9 @@ def _value(cell: Any, is_seen: _Seen | None, about: str) -> Any:
     if len(unit) == 1:
         return _value(BareText(number), is_seen, about)
     if is_seen and (match := _SAID.fullmatch(cell)):
-        found = _value(parse_cell(match[1]), is_seen, about)
-        return found if is_seen(found) else None
+        found = _value(parse_cell(match[2]), is_seen, about)
+        asked = {*re.findall(r"\w+", about.lower()), "there", "the", "of"}
+        return found if is_seen(found) and asked.issuperset(match[1].lower().split()) else None
     if is_seen and (match := _COUNTED.fullmatch(cell)) and is_seen(BareText(match[1])):
         named = re.search(
             rf"[_(]{match[2]}(?![^\W\d_])", about, re.I
