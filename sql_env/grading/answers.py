@@ -262,6 +262,39 @@ def _match_ordered(
         start = end
     return None
 
+# %% ../../nbs/grading/03_answers.ipynb #eeb67612
+def _cell_kind(cell: Any) -> str:
+    "number, text or bytes; a bare number is a number."
+    if isinstance(cell, bytes):
+        return "bytes"
+    if isinstance(cell, str) and not isinstance(cell, BareText):
+        return "text"
+    return "number" if _parse_number(cell) else "text"
+
+# %% ../../nbs/grading/03_answers.ipynb #f81f99f6
+def _column_kinds(rows: Sequence[tuple]) -> list[str]:
+    "For each column the kind of its cells, `mixed`, or `` if it holds only NULL."
+    kinds = []
+    for column in zip(*rows):
+        found = {_cell_kind(cell) for cell in column if cell is not None}
+        kinds.append("mixed" if len(found) > 1 else "".join(found))
+    return kinds
+
+# %% ../../nbs/grading/03_answers.ipynb #9b424d83
+def _align_columns_by_kind(
+    rows: Sequence[tuple], gold: Sequence[tuple]
+) -> list[int] | None:  # for each gold column its place in `rows`
+    "Where gold's columns stand, if kinds changed places and that can be undone in one way; else None."
+    kinds, gold_kinds = _column_kinds(rows), _column_kinds(gold)
+    if kinds == gold_kinds or sorted(kinds) != sorted(gold_kinds):
+        return None
+    if "" in kinds or "mixed" in kinds:
+        return None
+    places: dict[str, list[int]] = {}
+    for i, kind in enumerate(kinds):
+        places.setdefault(kind, []).append(i)
+    return [places[kind].pop(0) for kind in gold_kinds]
+
 # %% ../../nbs/grading/03_answers.ipynb #877938a5
 VERDICT_REASONS = dict(
     match="the answer is right",
@@ -332,6 +365,24 @@ def _nearest(verdicts: Iterable[Verdict]) -> Verdict:
     "The verdict that comes closest to right."
     return max(verdicts, key=lambda verdict: _FROM_FAR_TO_NEAR.index(verdict.reason))
 
+# %% ../../nbs/grading/03_answers.ipynb #d5707478
+def _compare_aligned(
+    rows: list[tuple], gold: list[tuple], ordered: bool | Sequence, ignore_case: bool
+) -> Verdict:
+    "Compare rows with as many gold rows, column by column."
+    bad = _match_bag(rows, gold, ignore_case)
+    if bad is not None:
+        detail = f"row {bad + 1}, {format_rows([rows[bad]])}, is not in gold"
+        return Verdict(False, "values", detail, bad)
+    if ordered is False or len(gold) == 1:
+        return Verdict(True, "match")
+    ranks = range(len(gold)) if ordered is True else ordered
+    bad = _match_ordered(rows, gold, ranks, ignore_case)
+    if bad is not None:
+        detail = f"row {bad + 1}, {format_rows([rows[bad]])}, is not in its place"
+        return Verdict(False, "order", detail, bad)
+    return Verdict(True, "match")
+
 # %% ../../nbs/grading/03_answers.ipynb #ccaa1c67
 def compare_rows(
     rows: Sequence[tuple],  # typed, or with bare words
@@ -351,18 +402,12 @@ def compare_rows(
     for i, row in enumerate(rows):
         if len(row) != width:
             return Verdict(False, "columns", f"{len(row)} columns, gold has {width}", i)
-    bad = _match_bag(rows, gold, ignore_case)
-    if bad is not None:
-        detail = f"row {bad + 1}, {format_rows([rows[bad]])}, is not in gold"
-        return Verdict(False, "values", detail, bad)
-    if ordered is False or len(gold) == 1:
-        return Verdict(True, "match")
-    ranks = range(len(gold)) if ordered is True else ordered
-    bad = _match_ordered(rows, gold, ranks, ignore_case)
-    if bad is not None:
-        detail = f"row {bad + 1}, {format_rows([rows[bad]])}, is not in its place"
-        return Verdict(False, "order", detail, bad)
-    return Verdict(True, "match")
+    verdict = _compare_aligned(rows, gold, ordered, ignore_case)
+    order = None if verdict else _align_columns_by_kind(rows, gold)
+    if order is None:
+        return verdict
+    moved = [tuple(row[i] for i in order) for row in rows]
+    return _nearest([verdict, _compare_aligned(moved, gold, ordered, ignore_case)])
 
 # %% ../../nbs/grading/03_answers.ipynb #667c618b
 def _compare_written(
