@@ -149,6 +149,31 @@ def first_page() -> None:
     figure.savefig(OUT / "first_page.png", dpi=130, metadata={"Software": None})
 
 
+def judging() -> None:
+    "Published systems by plain execution accuracy and on other contents of the tables too, from predictions.json."
+    matplotlib.use("Agg")
+    found = benchmark_results("predictions")["systems"]
+    found = sorted(found, key=lambda s: s["rates"]["value"])
+    figure = matplotlib.figure.Figure(figsize=(8.5, 4.4), layout="constrained")
+    ax = figure.subplots()
+    for place, system in enumerate(found):
+        value, robust = (100 * system["rates"][by] for by in ("value", "robust"))
+        ax.plot([robust, value], [place, place], color="#c9a48f", lw=5, zorder=1)
+        ax.text(value + 0.5, place, f"{robust - value:.1f}".replace("-", "−"), va="center", size=9)
+    places = range(len(found))
+    for by, color, name in (
+        ("value", "#9aa5b1", "execution accuracy"),
+        ("robust", "#2780e3", "right on other contents of the tables too"),
+    ):
+        rates = [100 * s["rates"][by] for s in found]
+        ax.scatter(rates, places, color=color, s=55, zorder=2, label=name)
+    ax.set_yticks(places, [s["system"].replace("_", " ") for s in found], size=9)
+    ax.set_xlabel(f"% of the same {found[0]['n']} questions of Spider dev, published predictions")
+    ax.legend(frameon=False, loc="lower right")
+    ax.spines[["top", "right"]].set_visible(False)
+    figure.savefig(OUT / "judging.png", dpi=130, metadata={"Software": None})
+
+
 def favicon() -> None:
     "A magnifying glass over a table."
     rows = "".join(f'<rect x="4" y="{y}" width="24" height="5" rx="1"/>' for y in (4, 11, 18))
@@ -168,3 +193,4 @@ if __name__ == "__main__":
     scores()
     real_model()
     first_page()
+    judging()
