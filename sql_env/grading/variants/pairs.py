@@ -170,7 +170,7 @@ class _PairMaker:
                 if name not in joined and i not in shape.single_keys | shape.referencing:
                     self.values.setdefault(name, []).extend(shape.column_data[i][1][:1])
                 if (
-                    name in joined | words | shape.determined
+                    name in joined | words
                     or i in {*shape.natural_keys} | shape.single_keys
                 ):
                     continue
