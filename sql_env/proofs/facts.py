@@ -49,15 +49,8 @@ class Assumption(NamedTuple):
     kind: str  # not_null, holds, numerals, key, reference, filled, no_ties or exact
     table: str = ""
     columns: tuple[str, ...] = ()
-    detail: tuple[
-        str, ...
-    ] = ()  # of `holds` the storage classes, of a reference the parent, of `filled` "gold" if that reads it
+    detail: tuple[str, ...] = ()  # of `holds` the storage classes, of a reference the parent
     declared: bool = False  # otherwise it is seen in the data
-
-    @property
-    def is_sure(self) -> bool:
-        "Whether it is declared, or what every sane content keeps: exact numbers, a row in each table that gold reads."
-        return self.declared or self.kind == "exact" or self.detail == ("gold",)
 
     def __str__(self):
         column = f"{self.table}.{', '.join(self.columns)}"
@@ -294,7 +287,6 @@ class _Knowledge:
     ):
         self.schema = schema
         self.data = data
-        self.read: frozenset[str] = frozenset()  # the tables that gold reads
         self.used: dict[Assumption, None] = {}
 
     def _note(self, *assumption) -> bool:
@@ -349,9 +341,8 @@ class _Knowledge:
 
     def is_filled(self, table: str) -> bool:
         "Whether a table has a row."
-        by_gold = ("gold",) if table in self.read else ()
         is_filled = self.data and self.schema.tables[table].rows > 0
-        return is_filled and self._note("filled", table, (), by_gold)
+        return is_filled and self._note("filled", table)
 
 # %% ../../nbs/proofs/01_facts.ipynb #a83a2811
 def all_assumptions(schema: Schema) -> list[Assumption]:

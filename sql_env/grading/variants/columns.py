@@ -20,7 +20,6 @@ from .forms import form_of
 from sql_env.grading.variants.shapes import (
     DATE_PATTERN,
     ReferencePair,
-    _Dependency,
     _ForeignKey,
     _TableShape,
 )
@@ -557,57 +556,27 @@ class _Parents(NamedTuple):
         return drawn
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #0eaeb789
-class _KeyOrder(NamedTuple):
-    "The keys that exist in a table, in order, and the place of each."
-
-    keys: list
-    place: Mapping[Any, int]
-
-    @classmethod
-    def of(cls, keys: Iterable[tuple]) -> "_KeyOrder":
-        "The order of keys of one column; others are left out."
-        single = [key[0] for key in keys if len(key) == 1]
-        return cls(single, {key: n for n, key in enumerate(single)})
-
-# %% ../../../nbs/grading/variants/01_columns.ipynb #3e311e94
-def _redraw(row: list, column: int, keys: Sequence, required: bool, rng: Random) -> bool:
-    "Refer to one of some keys, or to nothing; False if the row then can't exist."
-    if not keys and required:
-        return False
-    row[column] = rng.choice(keys) if keys else None
-    return True
-
-# %% ../../../nbs/grading/variants/01_columns.ipynb #e23048c5
 def _fix_pair(
     row: list,
     pair: ReferencePair,
     shape: _TableShape,
-    orders: Iterable[_KeyOrder],  # of the parents
+    orders: Iterable[Sequence],  # the keys of each parent
     rng: Random,
 ) -> bool:
     "Let two references of a row differ, the first before the second if acyclic; False if the row can't exist."
     first, second = row[pair.first], row[pair.second]
-    if first is None or second is None:
+    keys = next((keys for keys in orders if first in keys and second in keys), None)
+    if keys is None:
         return True
-    order = next((o for o in orders if first in o.place or second in o.place), None)
-    if order is None or first not in order.place or second not in order.place:
+    place, other = keys.index(first), keys.index(second)
+    if place < other or (place != other and not pair.acyclic):
         return True
-    keys, place = order
-    if place[first] < place[second] or (first != second and not pair.acyclic):
-        return True
-    if pair.second in shape.single_keys:
-        before = keys[: place[second]]
-        return _redraw(row, pair.first, before, pair.first in shape.required, rng)
-    if pair.first in shape.single_keys:
-        after = keys[place[first] + 1 :]
-        return _redraw(row, pair.second, after, pair.second in shape.required, rng)
-    if len(keys) < 2:
-        return False
-    i, j = sorted(rng.sample(range(len(keys)), 2))
-    row[pair.first], row[pair.second] = keys[i], keys[j]
-    return True
+    is_key = pair.first in shape.single_keys
+    free, left = (pair.second, keys[place + 1 :]) if is_key else (pair.first, keys[:other])
+    row[free] = rng.choice(left) if left else None
+    return bool(left) or free not in shape.required
 
-# %% ../../../nbs/grading/variants/01_columns.ipynb #bbeb62ba
+# %% ../../../nbs/grading/variants/01_columns.ipynb #e23048c5
 def _fill_references(
     rows: list[list],
     shape: _TableShape,
@@ -626,39 +595,7 @@ def _fill_references(
                 row[column] = key[place] if key else None
     if not shape.reference_pairs:
         return rows
-    orders = [_KeyOrder.of(parents.existing) for parents in parents_of.values()]
+    existing = [parents.existing for parents in parents_of.values()]
+    orders = [[key[0] for key in keys] for keys in existing if keys and len(keys[0]) == 1]
     pairs = shape.reference_pairs
     return [row for row in rows if all(_fix_pair(row, p, shape, orders, rng) for p in pairs)]
-
-# %% ../../../nbs/grading/variants/01_columns.ipynb #ee5bb0c9
-def _keep_dependency(
-    rows: Iterable[list],
-    dependency: _Dependency,
-    follows: bool,  # the source follows the target, which gold names
-    rng: Random,
-) -> None:
-    "Let one column determine another in all rows."
-    source, target, both, pairs = dependency
-    partner = dict(pairs)
-    new_source, new_target = Unlike(partner), Unlike(partner.values())
-    sources: dict[Any, list] = {}
-    for a, b in pairs:
-        sources.setdefault(b, []).append(a)
-    for row in rows:
-        a, b = row[source], row[target]
-        if a is None or (a in partner and partner[a] == b):
-            continue
-        if not follows and a in partner:
-            row[target] = partner[a]
-            continue
-        if follows and b in sources:
-            row[source] = rng.choice(sources[b])
-            continue
-        if a in partner:  # gold names a value that the data lacks
-            a = row[source] = new_source.another(a)
-        elif both and b in new_target.seen:
-            b = row[target] = new_target.another(b)
-        partner[a] = b
-        new_source.seen.add(a)
-        new_target.seen.add(b)
-        sources.setdefault(b, []).append(a)

@@ -28,7 +28,6 @@ from sql_env.grading.variants.columns import (
     _fill_references,
     _in_blocks,
     _InstanceMode,
-    _keep_dependency,
     _Parents,
     _random_value,
     _ValuePool,
@@ -519,13 +518,7 @@ class RowSampler:
                 values = list(dict.fromkeys([*columns[column], *real]))[:n]
                 columns[column] = _in_blocks(values, n, self.plan.counts, rng)
         self._miss_narrowly(columns, pools, mode, rng)
-        rows = [list(row) for row in zip(*columns)]
-        if shape.lower_name in self.plan.read:
-            for dependency in shape.dependencies:
-                names = [shape.lower_columns[i] for i in dependency[:2]]
-                source_named, target_named = (bool(self.plan.literals.get(name)) for name in names)
-                _keep_dependency(rows, dependency, target_named and not source_named, rng)
-        return rows
+        return [list(row) for row in zip(*columns)]
 
     def _miss_narrowly(
         self,

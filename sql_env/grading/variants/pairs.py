@@ -170,10 +170,7 @@ class _PairMaker:
             for i, name in enumerate(shape.lower_columns):
                 if name not in joined and i not in shape.single_keys | shape.referencing:
                     self.values.setdefault(name, []).extend(shape.column_data[i][1][:1])
-                if (
-                    name in joined | words | shape.determined
-                    or i in {*shape.natural_keys} | shape.single_keys
-                ):
+                if name in joined | words or i in {*shape.natural_keys} | shape.single_keys:
                     continue
                 fill = f"UPDATE {quote_identifier(shape.name)} SET {quote_identifier(name)} = ?1"
                 if key := parents.get((i,)):

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
-from math import log
 from typing import Any, NamedTuple
 
 import apsw
@@ -232,77 +231,6 @@ def _read_reference_pairs(
 def _quoted_names(columns: Iterable[str]) -> str:
     return ", ".join(map(quote_identifier, columns))
 
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #ff338635
-class _Dependency(NamedTuple):
-    "A column whose value determines that of another."
-
-    source: int
-    target: int
-    both: bool  # the other way round too
-    pairs: tuple[tuple, ...]  # of values, in the sample
-
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #9c95d23b
-_MAX_DEPENDENT = 16  # columns of a table that are looked at
-_CHANCE = 7.0  # natural logarithm of how many times less likely a dependency by chance must be
-
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #665cc216
-def _determined(source: Sequence, target: Sequence) -> dict | None:
-    "The value of one column for each of another, if the rows show that it is determined and by no chance."
-    found: dict = {}
-    repeats = 0
-    for a, b in zip(source, target):
-        if a is None:
-            continue
-        if a in found:
-            if found[a] != b:
-                return None
-            repeats += 1
-        else:
-            found[a] = b
-    shares = [n / len(target) for n in Counter(target).values()]
-    by_luck = sum(share * share for share in shares)
-    return found if repeats * -log(by_luck) >= _CHANCE else None
-
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #870da981
-def _dependencies(con: apsw.Connection, shape: "_TableShape") -> list[_Dependency]:
-    "For each column that another determines in all rows that are looked at: the nearest such column."
-    fixed = {*shape.single_keys, *shape.natural_keys, *shape.referencing}
-    columns: dict[int, tuple] = {}
-    distinct: dict[int, int] = {}
-    for i, values in enumerate(zip(*shape.sample_rows)):
-        size = len(set(values))
-        may_be = i not in fixed and 2 <= size < len(values) and len(columns) < _MAX_DEPENDENT
-        if may_be and any(isinstance(v, (int, str)) for v in values):
-            columns[i], distinct[i] = values, size
-    order = sorted(columns, key=lambda i: (-distinct[i], i))
-    likely = []
-    for place, target in enumerate(order):
-        for source in reversed(order[:place]):
-            if _determined(columns[source], columns[target]):
-                likely.append((source, target))
-    if not likely:
-        return []
-    places = sorted({i for pair in likely for i in pair})
-    first = _first_columns(con, shape, places)
-    found: dict[int, _Dependency] = {}
-    for source, target in likely:
-        if target not in found and _determined(first[source], first[target]):
-            both = _determined(first[target], first[source]) is not None
-            pairs = _determined(columns[source], columns[target]) or {}
-            found[target] = _Dependency(source, target, both, tuple(pairs.items()))
-    return list(found.values())
-
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #bf3ccf41
-def _first_columns(
-    con: apsw.Connection, shape: "_TableShape", places: Sequence[int]
-) -> dict[int, tuple]:
-    "Some columns of the first rows of a table."
-    names = _quoted_names(shape.columns[i] for i in places)
-    most = min(_MAX_CHECKED_ROWS, _MAX_CHECKED_VALUES // len(places))
-    sql = f"SELECT {names} FROM {quote_identifier(shape.name)} NOT INDEXED LIMIT {most}"
-    rows = con.execute(sql, can_cache=False).fetchall()
-    return dict(zip(places, zip(*rows)))
-
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #12d4f9a5
 MAX_SAMPLE_ROWS = 120  # real rows that a shape keeps
 _MIN_WHOLE = 24  # numbers without decimals that show that a column has none
@@ -400,7 +328,6 @@ class _TableShape:
     sample_rows: tuple[tuple, ...]  # at most `MAX_SAMPLE_ROWS`
     natural_keys: tuple[int, ...] = ()  # columns that hold no value twice, though nothing says so
     reference_pairs: tuple[ReferencePair, ...] = ()
-    dependencies: tuple[_Dependency, ...] = ()  # each column is determined by one other at most
 
     @cached_property
     def lower_name(self) -> str:
@@ -419,11 +346,6 @@ class _TableShape:
     def referencing(self) -> frozenset[int]:
         "Columns that belong to a foreign key."
         return frozenset(i for key in self.foreign_keys for i in key.columns)
-
-    @cached_property
-    def determined(self) -> frozenset[str]:
-        "Columns that determine others or are determined, lower case."
-        return frozenset(self.lower_columns[i] for d in self.dependencies for i in d[:2])
 
     @cached_property
     def column_data(self) -> tuple[tuple[str, list, bool], ...]:
@@ -482,7 +404,6 @@ def _infer(con: apsw.Connection, shape: _TableShape, primary: Sequence[str]) -> 
     try:
         natural = _unique_columns(con, shape.name, likely, shape.columns)
         pairs = _read_reference_pairs(con, shape.name, shape.columns, primary, shape.foreign_keys)
-        found = replace(shape, natural_keys=tuple(natural), reference_pairs=tuple(pairs))
-        return replace(found, dependencies=tuple(_dependencies(con, found)))
+        return replace(shape, natural_keys=tuple(natural), reference_pairs=tuple(pairs))
     except _UNREADABLE:
         return shape
