@@ -255,6 +255,11 @@ def test_the_page_shows_what_happened(questions):
     assert "Ursula Quiroga" in show()
     act(env, "ANSWER", "@last")
     assert "Right." in show() and "ended after " in show() and "+1.000" in show()
+    env = SQLEnvironment(questions, reveal="gold")
+    env.reset(question_id="vet_clinic-05")
+    act(env, "QUERY", "SELECT name FROM owner WHERE phone IS NULL")
+    act(env, "ANSWER", "@last")
+    assert "<h3>answer</h3>" in show() and "<h3>gold</h3>" in show(), "a right answer stands beside gold too"
     env = SQLEnvironment(questions, step_budget=1)
     env.reset()
     act(env, "QUERY", "SELEC 1")
