@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 from fake_server import FakeServer, completion
+from serving import act
 from test_cli import sql_env  # noqa: F401
 
 from sql_env import Episode, EpisodeEnv, EpisodeExplorer, OraclePolicy, RewardConfig, ScriptedPolicy, evaluate, load
@@ -16,8 +17,8 @@ from sql_env.integrations.trl import SQLEnvTRL, SQLEnvTRLRemote
 from sql_env.play import ACTIONS, tool_schemas
 from sql_env.server.app import Settings, _load_questions
 from sql_env.server.environment import SQLEnvironment
-from sql_env.server.limits import Seats
-from sql_env.server.page import Visits, _episode_html, _page_values, _Visit, build_page
+from sql_env.server.mcp_tools import Players
+from sql_env.server.page import _page_html, build_page
 from sql_env.view.episode import EpisodeView, conversation, view_trajectory
 from sql_env.view.page import _end_data, _run_data, player_html, read_runs
 from sql_env.worlds import world_set
@@ -92,39 +93,33 @@ def test_trl_pays_what_the_plain_episode_pays(questions, asks, lacks):
 
 @pytest.mark.parametrize("actions", [ACTIONS, ALLOWED])
 def test_the_page_has_boxes_for_what_is_allowed(questions, actions):
-    visits = Visits(lambda: SQLEnvironment(questions, actions=actions), Seats(4))
-    page = build_page(visits, ["train"])
+    page = build_page(Players(lambda: SQLEnvironment(questions, actions=actions)))
     labels = {c["props"].get("elem_id") for c in page.config["components"]}
     assert ({"se-abstain", "se-abstain-send"} <= labels) == ("ABSTAIN" in actions)
     clicks = [e for e in page.config["dependencies"] if e["targets"][0][1] == "click"]
     assert len(clicks) == 2 + len(actions)
     start = max(clicks, key=lambda e: len(e["inputs"]))
-    values = len(_page_values(visits.begin("tab", "203.0.113.7")))
+    [values] = {len(e["outputs"]) for e in clicks if e is not start}
     assert len(start["outputs"]) == values + len(actions) - 2  # and the boxes, which are cleared
-    assert all(len(e["outputs"]) == values for e in clicks if e is not start)
 
 
 def visited(questions, question, *moves, reveal="verdict"):
     "A visitor of the page who has made some moves."
-    visit = _Visit(SQLEnvironment(questions, actions=ALLOWED, reveal=reveal))
-    visit.start(question_id=question.question_id)
+    env = SQLEnvironment(questions, actions=ALLOWED, reveal=reveal)
+    env.reset(question_id=question.question_id)
     for move in moves:
-        visit.step(*move)
-    return visit
+        act(env, *move)
+    return env
 
 
-def shown(visit):
-    return _episode_html(visit.env, visit.obs, visit.request)
+def shown(env):
+    return "".join(_page_html(env))
 
 
 def test_a_visitor_abstains(questions, asks, lacks):
-    visit = visited(questions, asks, ("ABSTAIN", ""))
-    assert "what is missing" in shown(visit) and not visit.obs.done and visit.obs.step_count == 0
-    visit.step("ABSTAIN", "It is unclear.")
+    visit = visited(questions, asks, ("ABSTAIN", "It is unclear."))
     assert "Wrong" in shown(visit) and "budget" not in shown(visit)
-    visit.start(question_id=lacks.question_id)
-    for move in abstain(lacks):
-        visit.step(*move)
+    visit = visited(questions, lacks, *abstain(lacks))
     assert "Right." in shown(visit) and "names what is missing" in shown(visit)
 
 
@@ -133,7 +128,7 @@ def test_a_page_without_verdicts_tells_abstentions_apart_by_nothing(questions, a
     for reason in (f"There is no {lacks.missing}.", "I can't tell."):
         visit = visited(questions, lacks, abstain(lacks)[0], ("ABSTAIN", reason), reveal="none")
         pages.append(html.unescape(shown(visit)).replace(reason, ""))
-    assert pages[0] == pages[1] and "You abstained" in pages[0]
+    assert pages[0] == pages[1] and "shows no verdicts" in pages[0]
     said = shown(visited(questions, asks, ("ABSTAIN", "It is unclear."), reveal="gold"))
     assert "The question has an answer." in said and "gold query" in said, "a practice page says why"
 

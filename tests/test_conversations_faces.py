@@ -6,6 +6,7 @@ from itertools import islice
 import pytest
 from databases import forgetful
 from fake_server import FakeServer, completion
+from serving import act
 from test_cli import sql_env  # noqa: F401
 
 from sql_env import worlds as generated
@@ -21,7 +22,7 @@ from sql_env.play.chat import episode_messages
 from sql_env.policies import ChatPolicy, OraclePolicy, play_episode
 from sql_env.questions.question_set import QuestionSet
 from sql_env.server.environment import SQLEnvironment
-from sql_env.server.page import _episode_html, _Visit
+from sql_env.server.page import _page_html
 from sql_env.training.experts import ExpertPolicy
 from sql_env.view.episode import view_episode, view_trajectory
 from sql_env.view.explorer import EpisodeExplorer
@@ -187,17 +188,17 @@ def test_a_run_page_has_the_figures(log):
 
 
 def test_a_visitor_of_the_page_and_a_player_in_the_explorer(questions, talk):
-    visit = _Visit(SQLEnvironment(questions, reveal="gold"))
-    visit.start(question_id=talk.question_id)
+    env = SQLEnvironment(questions, reveal="gold")
+    env.reset(question_id=talk.question_id)
     ex = EpisodeExplorer(questions, question_id=talk.question_id)
     for i, (kind, argument) in enumerate(moves(talk)):
-        visit.step(kind, argument)
+        obs = act(env, kind, argument)
         ex.play(kind, argument)
-        shown = _episode_html(visit.env, visit.obs)
+        shown = "".join(_page_html(env))
         assert ("Right." in shown) == (i == 7)
         if kind == "ANSWER" and i < 7:
             asked = texts(talk)[i // 2 + 1]
-            assert visit.obs.question == asked and asked in shown.replace("&#39;", "'")
+            assert obs.question == asked and asked in shown.replace("&#39;", "'")
     assert "Right." in ex.human.player.box.value
 
 

@@ -5,6 +5,7 @@ import json
 from typing import NamedTuple
 
 import pytest
+from serving import act
 
 from sql_env import EpisodeEnv, EpisodeExplorer, QuestionSet, Session, load
 from sql_env.integrations.trl import SQLEnvTRL
@@ -12,7 +13,7 @@ from sql_env.models import SQLAction
 from sql_env.play.acts import ACTS, allowed_actions
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.mcp_tools import Players
-from sql_env.server.page import _Visit
+from sql_env.server.page import _page_html
 from sql_env.worlds import ConversationWorld, FollowUpWorld, World, world_set
 
 VERBS = allowed_actions("execute,abstain")
@@ -120,11 +121,11 @@ def mcp(questions, q, moves) -> Judged:
 
 def page(questions, q, moves) -> Judged:
     "A visitor of the server's page."
-    visit = _Visit(SQLEnvironment(questions, actions=VERBS))
-    visit.start(question_id=q.question_id)
+    env = SQLEnvironment(questions, actions=VERBS)
+    env.reset(question_id=q.question_id)
     for move in moves:
-        visit.step(*move)
-    return Judged(visit.obs.metadata["correct"])
+        act(env, *move)
+    return Judged("Right." in _page_html(env)[1])
 
 
 def explorer(questions, q, moves) -> Judged:

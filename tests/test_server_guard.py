@@ -6,6 +6,7 @@ import logging
 import signal
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import websockets
@@ -23,7 +24,8 @@ from sql_env.server import limits
 from sql_env.server.app import create_app, environment_factory
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.limits import AllowedNames, RequestGuard, Seats, _client_of, read_message
-from sql_env.server.page import Visits, _episode_html
+from sql_env.server.mcp_tools import Players
+from sql_env.server.page import _page_html, build_page
 from sql_env.server.settings import Settings
 
 
@@ -51,27 +53,51 @@ def test_one_client_has_a_share(capacity, share, address, granted):
     assert granted == capacity or not seats.take("198.51.100.1"), "there is room for others"
 
 
-def test_visits_of_the_page_take_seats_and_give_them_back_and_clicks_at_once_are_one(questions):
+def test_tabs_of_the_page_take_seats_and_give_them_back_and_clicks_at_once_are_one(questions):
+    gr = pytest.importorskip("gradio", reason="no gradio")
     now, seats = [0.0], Seats(3, share=3)
-    visits = Visits(lambda: SQLEnvironment(questions), seats, 100, clock=lambda: now[0])
-    tabs = [visits.begin(f"tab{i}", "127.0.0.1") for i in range(150)]
-    assert sum(not isinstance(t, str) for t in tabs) == 3 == len(visits) == seats.taken.total()
-    assert visits.begin("tab0", "127.0.0.1") is tabs[0], "the same tab keeps its visit"
-    tabs[1].start()
-    visits.end("tab1")
-    assert tabs[1].env.episode is None and seats.taken.total() == 2
-    visits.end("tab1")
+    players = Players(lambda: SQLEnvironment(questions), seats, 100, clock=lambda: now[0])
+    page = build_page(players)
+    ids = {getattr(block, "elem_id", None): i for i, block in page.blocks.items()}
+    begin, query = (
+        next(f.fn for f in page.fns.values() if (ids[name], "click") in f.targets)
+        for name in ("se-new", "se-query-send")
+    )
+    leave = next(f.fn for f in page.fns.values() if f.fn and f.fn.__name__ == "leave")
+
+    def tab(name):
+        return SimpleNamespace(session_hash=name, client=SimpleNamespace(host="127.0.0.1"))
+
+    def refused(work, *args):
+        try:
+            return work(*args) and ""
+        except gr.Error as e:
+            return e.message
+
+    start = lambda name, *wanted: refused(begin, tab(name), *(wanted or ["", "", "", ""]))  # noqa: E731
+    assert [start(f"tab{i}") for i in range(50)].count("") == 3 == seats.taken.total()
+    assert "at capacity" in start("tab9") and "press “New question” again later" in start("tab9")
+    assert not start("tab0"), "the same tab keeps its seat"
+    assert "no question &#x27;&lt;i&gt;" in start("tab0", "", "<i>", "", "") and seats.taken.total() == 3
+    leave(tab("tab1"))
+    assert seats.taken.total() == 2
+    leave(tab("tab1"))
     assert seats.taken.total() == 2
     now[0] = 60.0
-    assert visits.find("tab0") and not isinstance(visits.begin("new", "127.0.0.1"), str)
+    assert not refused(query, tab("tab0"), "SELECT 1", None) and not start("new")
+    assert "Write a query first" in refused(query, tab("tab0"), " ", None)
     now[0] = 120.0  # tab2 was idle for longer than 100
-    assert not seats.take("127.0.0.1") and visits.find("tab2") is None and visits.find("tab0")
-    # two clicks at once are one visit
-    seats = Seats(8)
-    visits = Visits(lambda: SQLEnvironment(questions), seats)
+    assert not seats.take("127.0.0.1") and "press “New question”" in refused(query, tab("tab2"), "SELECT 1", None)
+    assert len(players._players) == 2, "nothing is kept of tabs without a seat"
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda i: query(tab("new"), f"SELECT {i} AS n", None), range(12)))
+    episode = max((p.env.episode for p in players._players.values()), key=lambda e: e.steps)
+    assert {t.result for t in episode.turns} == {f"n\n{i}" for i in range(12)}
+    leave(tab("tab0"))
+    seats.give_back("127.0.0.1")
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(visits.begin, ["tab"] * 8, ["127.0.0.1"] * 8))
-    assert len(set(map(id, found))) == 1 == seats.taken.total()
+        list(pool.map(start, ["once"] * 8))
+    assert seats.taken.total() == 2, "two clicks at once are one visit"
 
 
 @pytest.mark.parametrize("hosts, origins, listens, host, origin, welcome", cases("server_guard_names"))
@@ -268,7 +294,7 @@ def test_a_benchmark_tells_nothing_and_logs_results(questions, caplog):
         env.reset(question_id=q.question_id, seed=1, episode_id=answer)
         act(env, "QUERY", q.gold_sql)
         obs = act(env, "ANSWER", answer)
-        page = _episode_html(env, obs)
+        page = "".join(_page_html(env))
         seen.append((obs.model_dump(exclude={"action_history", "metadata"}), page.replace(answer, "")))
         assert obs.done and obs.reward == 0 and set(obs.metadata) == {"episode_id", "question_id"}
         assert "orrect" not in page and "rong" not in page.replace("987654", "") and "outcome" not in page

@@ -50,8 +50,8 @@ def new_question(page, seed=None, question_id=None):
 
 def run_sql(page, sql, expected, key=""):
     "Write a statement, run it by the button or by a key, and wait for what shows that it ran."
-    page.locator("#se-sql .cm-content").fill(sql)
-    page.keyboard.press(key) if key else page.click("#se-run")
+    page.locator("#se-query .cm-content").fill(sql)
+    page.keyboard.press(key) if key else page.click("#se-query-send")
     page.wait_for_selector(expected)
 
 
@@ -62,7 +62,7 @@ def click(page, name, expected):
 
 def submit(page, text, expected):
     page.fill("#se-answer textarea, #se-answer input", text)
-    click(page, "submit", expected)
+    click(page, "answer-send", expected)
 
 
 def test_an_episode_is_played_by_hand(browser, server):
@@ -71,9 +71,9 @@ def test_an_episode_is_played_by_hand(browser, server):
     first = page.locator(".sx h2").inner_text()
     tables = page.locator("#se-tables label").all_inner_texts()
     assert len(first) > 20 and len(tables) > 3
-    click(page, "describe", "th:has-text('column')")
+    click(page, "describe-send", "th:has-text('column')")
     page.locator("#se-tables label").nth(1).click()
-    click(page, "sample", ".sx-steps > li:nth-child(2)")
+    click(page, "sample-send", ".sx-steps > li:nth-child(2)")
     assert "SAMPLE" in page.locator(".sx-steps").inner_text()
     page.click(".sx-steps > li:nth-child(1) button")  # what was described is kept
     page.wait_for_selector(".sx-step:visible th:has-text('column')")
@@ -82,11 +82,11 @@ def test_an_episode_is_played_by_hand(browser, server):
     run_sql(page, f"SELECT * FROM {tables[1]}", ".sx-steps > li:nth-child(3)", "Control+Enter")
     run_sql(page, "SELECT nonsense", ".sx-error", "Meta+Enter")  # Cmd on a Mac
     click(page, "last", ".sx-wrong")
-    assert page.locator("#se-run").is_disabled() and "outcome" not in page.locator(".sx-steps").inner_text()
+    assert page.locator("#se-query-send").is_disabled() and "outcome" not in page.locator(".sx-steps").inner_text()
     new_question(page, 5)
     assert page.locator(".sx h2").inner_text() == first and not page.locator(".sx-error, .sx-wrong").count()
     submit(page, "SELECT is not an answer", ".sx-error")  # it can't be read: that is told, and the episode goes on
-    assert page.locator("#se-run").is_enabled() and not page.locator(".sx-wrong").count()
+    assert page.locator("#se-query-send").is_enabled() and not page.locator(".sx-wrong").count()
     submit(page, "12345", ".sx-wrong")
     assert not errors
 
@@ -107,7 +107,7 @@ def test_what_is_typed_right_after_a_new_question_stays(browser, server):
     new_question(page, 5)
     page.fill("#se-answer textarea, #se-answer input", "12345")
     page.wait_for_timeout(1000)
-    click(page, "submit", ".sx-wrong")
+    click(page, "answer-send", ".sx-wrong")
     assert len(events) == 2 and not errors
 
 
@@ -117,7 +117,7 @@ def test_right_answers_are_welcome_and_visitors_do_not_meet(browser, server, que
     new_question(two, 6)
     question = one.locator(".sx h2").inner_text()
     run_sql(one, next(q for q in questions if q.question_text == question).gold_sql, ".sx-scroll")
-    click(two, "describe", "text=14 of 15 steps left")
+    click(two, "describe-send", "text=14 of 15 steps left")
     click(one, "last", ".sx-right")
     assert "+1.00" in one.locator(".sx-steps").inner_text()
     assert "14 of 15" in two.locator(".sx-status:visible").inner_text()
@@ -138,8 +138,8 @@ def test_hostile_names_and_values_stay_text(browser, tmp_path):
     with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_SOURCE="folder", SQL_ENV_PATH=str(tmp_path)) as s:
         page, errors = open_page(browser, s.http)
         new_question(page, 1)
-        click(page, "describe", ".sx-steps > li:nth-child(1)")
-        click(page, "sample", ".sx-steps > li:nth-child(2)")
+        click(page, "describe-send", ".sx-steps > li:nth-child(1)")
+        click(page, "sample-send", ".sx-steps > li:nth-child(2)")
         run_sql(page, f"SELECT {quoted} AS {quoted}, '{evil}' FROM {quoted}", ".sx-steps > li:nth-child(3)")
         run_sql(page, f"SELECT {quoted} FROM no_{evil}", ".sx-error")
         submit(page, evil, ".sx-wrong")
@@ -156,7 +156,7 @@ def test_a_practice_server_shows_gold_at_the_end(browser, theme, width):
         page.keyboard.press("Enter")
         page.wait_for_selector("text=15 of 15 steps left")
         assert "vet_clinic-12" in page.locator(".sx-about").inner_text()
-        click(page, "describe", ".sx-schema")
+        click(page, "describe-send", ".sx-schema")
         sql = "SELECT type, count(*) FROM animal GROUP BY type"
         run_sql(page, sql, ".sx-steps > li:nth-child(2)", "Control+Enter")
         page.fill("#se-answer textarea, #se-answer input", '[["dog", 77], ["cat", 66]]')
@@ -166,7 +166,7 @@ def test_a_practice_server_shows_gold_at_the_end(browser, theme, width):
         assert page.evaluate("document.documentElement.scrollWidth") <= width + 10 and not errors
         page.locator("#se-id").locator("input, textarea").fill("vet_clinic-1222")
         page.keyboard.press("Enter")
-        page.wait_for_selector(".sx-error:has-text('no question')")
+        page.wait_for_selector("text=no question")
 
 
 def test_a_visitor_abstains(browser):
@@ -188,6 +188,6 @@ def test_with_all_actions_results_are_in_sight_and_boxes_are_those_of_the_questi
         new_question(page, 5)
         page.wait_for_selector("#se-abstain")
         assert page.locator("#se-execute, #se-execute-send").count() == 0
-        click(page, "sample", ".sx-scroll")
+        click(page, "sample-send", ".sx-scroll")
         box = page.locator(".sx-scroll").first.bounding_box()
         assert box["y"] + 40 < 800 and not errors, box

@@ -17,9 +17,8 @@ from sql_env.models import SQLAction
 from sql_env.play.acts import ACTIONS, prompt
 from sql_env.questions.question_set import QuestionSet, save_question_set
 from sql_env.server.environment import SQLEnvironment
-from sql_env.server.limits import Seats
 from sql_env.server.mcp_tools import Players
-from sql_env.server.page import Visits, _episode_html, _Visit, build_page
+from sql_env.server.page import _page_html, build_page
 
 DO = FEE.gold_statements[0]
 HALF = "UPDATE account SET cents = cents - 10 WHERE id = 5"
@@ -50,15 +49,15 @@ def played(questions, *moves, question_id="bank-fee", **options):
 
 def visited(questions, *moves, **options):
     "A visitor of the page who made some moves, and the page."
-    visit = _Visit(SQLEnvironment(questions, actions=EXECUTE, **options))
-    visit.start(question_id="bank-fee")
-    return visit, moved(visit, *moves)
+    env = SQLEnvironment(questions, actions=EXECUTE, **options)
+    env.reset(question_id="bank-fee")
+    return env, moved(env, *moves)
 
 
-def moved(visit, *moves):
-    for move in moves:
-        visit.step(*move)
-    return _episode_html(visit.env, visit.obs, visit.request)
+def moved(env, *moves):
+    for verb, text in moves:
+        env.step(SQLAction(action_type=verb, argument=text))
+    return "".join(_page_html(env))
 
 
 @pytest.mark.parametrize("sql, right", [(DO, True), (HALF, False)])
@@ -83,12 +82,10 @@ def test_no_gold_leaves_a_server_and_a_closed_one_leaves_no_copy_open(questions)
 
 
 def test_the_page_for_people(questions):
-    visits = Visits(lambda: SQLEnvironment(questions, actions=EXECUTE), Seats(4))
-    ids = {c["props"].get("elem_id") for c in build_page(visits, ["train"]).config["components"]}
+    players = Players(lambda: SQLEnvironment(questions, actions=EXECUTE))
+    ids = {c["props"].get("elem_id") for c in build_page(players).config["components"]}
     assert {"se-execute", "se-execute-send"} <= ids
-    visit, page = visited(questions, ("EXECUTE", " "))
-    assert "Write a statement first" in page
-    page = moved(visit, ("EXECUTE", HALF))
+    visit, page = visited(questions, ("EXECUTE", HALF))
     assert "700 → 690" in page and "100 → 90" not in page
     page = moved(visit, DONE)
     assert "Wrong" in page and "100 → 90" not in page and "Oslo'" not in page

@@ -121,7 +121,7 @@
     const where = (list && { ArrowUp: "back", ArrowDown: "next" }[key]) || places[key];
     let taken = board && inBoard(event, board);
     const isSend = key === "Enter" && (event.ctrlKey || event.metaKey); // Cmd on a Mac
-    if (isSend && target.closest?.("#se-sql")) taken = find("#se-run").click() || true;
+    if (isSend && target.closest?.("#se-query")) taken = find("#se-query-send").click() || true;
     if (!taken && player && !target.closest("textarea, select, [type=search], .sx-scroll")) {
       taken = (list || isPage()) && (where || (key === " " && target.tagName !== "BUTTON"));
       if (taken) go(player, where || "play");

@@ -30,7 +30,7 @@ from ..questions.question_set import QuestionSet
 from .environment import ResetError, SQLEnvironment
 from .limits import MAX_MESSAGE_BYTES, AllowedNames, RequestGuard, Seats
 from .mcp_tools import Players, make_mcp_server
-from .page import Visits, build_page
+from .page import build_page
 from .settings import Settings, setting_errors
 from ..sources.loading import load, takes_option
 
@@ -160,7 +160,7 @@ def _describe_actions(app: FastAPI, actions: tuple[str, ...]) -> None:
     app.openapi = openapi  # type: ignore[method-assign]
 
 # %% ../../nbs/server/08_app.ipynb #268c7bb6
-def _add_page(app: FastAPI, visits: Visits) -> None:
+def _add_page(app: FastAPI, players: Players) -> None:
     "Mount the page for people at `/web`."
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     os.environ.setdefault(
@@ -174,7 +174,7 @@ def _add_page(app: FastAPI, visits: Visits) -> None:
 
     for path in ("/", "/web"):
         app.add_api_route(path, to_page, include_in_schema=False)
-    page = build_page(visits, visits.make().list_splits())
+    page = build_page(players)
     page.title = "sql_env: explore a hidden database"
     theme = deepcopy(OPENENV_GRADIO_THEME)
     theme._font_css, theme._stylesheets = [], []
@@ -204,9 +204,10 @@ def create_app(
 
     app.add_exception_handler(ResetError, wrong_reset)
     _describe_actions(app, actions)
-    _add_mcp(app, server, Players(make, seats, settings.idle), actions)
+    players = Players(make, seats, settings.idle)
+    _add_mcp(app, server, players, actions)
     if settings.web:
-        _add_page(app, Visits(make, seats, settings.idle))
+        _add_page(app, players)
     space = os.environ.get("SPACE_HOST", "")
     names = AllowedNames.read(settings.hosts, settings.origins, settings.host, space)
     frames = ("https://huggingface.co", "https://*.hf.space") if space else ()

@@ -99,7 +99,18 @@ class _Player:
         self.names = ["start", *(tool["function"]["name"] for tool in self.session.tools)]
 
     def call(self, name: str, arguments: Fields) -> str:
-        "What the agent reads; raises `ToolError` with what it reads instead."
+        "What the agent reads; raises `ToolError` with what it reads instead, and nothing else."
+        try:
+            return self._call(name, arguments)
+        except ToolError:
+            raise
+        except Exception as e:
+            logging.getLogger("sql_env").error("a call failed", exc_info=e)
+            self.leave()
+            why = "internal: The call failed on the server; call start for another question."
+            raise ToolError(why) from None
+
+    def _call(self, name: str, arguments: Fields) -> str:
         with self.lock:
             self.last_used = self.clock()
             if name not in self.names:
@@ -146,6 +157,11 @@ class _Player:
             raise ToolError(f"{str(e.args[0]).rstrip('.')}.") from None
         return f"{question['content']}\n\n{system['content']}"
 
+    @property
+    def steps(self) -> int:
+        "The steps of the episode that was begun last."
+        return self.env.episode.steps if self.env.episode else 0
+
     def leave(self) -> None:
         "Give the seat back."
         if self.has_seat:
@@ -154,7 +170,7 @@ class _Player:
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #3e74c7f7
 class Players:
-    "The clients of a server's tools; methods may be called from any thread."
+    "The clients of a server's tools, and the tabs of its page; methods may be called from any thread."
 
     def __init__(
         self,
@@ -164,28 +180,29 @@ class Players:
         clock: Callable[[], float] = time.monotonic,
     ):
         self.make, self.seats, self.idle, self.clock = make, seats or Seats(1), idle, clock
-        self._players: WeakKeyDictionary[Any, _Player] = WeakKeyDictionary()  # by MCP session
+        self._players: WeakKeyDictionary[Any, _Player] = (
+            WeakKeyDictionary()
+        )  # by MCP session, or tab
         self._lock = RLock()
         self.seats.reclaimers.append(self.end_idle)
 
-    def call(
-        self, client: Any, name: str, arguments: Fields, address: str = ""
-    ) -> tuple[str, bool]:
-        "What the agent reads, and whether it is an error; never raises."
+    def player(self, client: Any, address: str = "") -> _Player:
+        "The player of a client, a new one if it has none; it leaves with the client."
         with self._lock:
             if (player := self._players.get(client)) is None:
                 player = _Player(self.make(), self.seats, address, self.clock)
                 self._players[client] = player
                 finalize(client, player.leave)
+        return player
+
+    def call(
+        self, client: Any, name: str, arguments: Fields, address: str = ""
+    ) -> tuple[str, bool]:
+        "What the agent reads, and whether it is an error; never raises."
         try:
-            return player.call(name, arguments), False
+            return self.player(client, address).call(name, arguments), False
         except ToolError as e:
             return error_result_text(str(e)), True
-        except Exception as e:
-            logging.getLogger("sql_env").error("a call failed", exc_info=e)
-            player.leave()
-            why = "internal: The call failed on the server; call start for another question."
-            return error_result_text(why), True
 
     def end_idle(self) -> None:
         "Give the seats of clients back that did nothing for `idle` seconds."

@@ -370,8 +370,8 @@ def _verdict_text(outcome: Outcome) -> str:
     if verdict.reason == "abstained":
         return "The database can't answer the question, and the reason names what is missing."
     if outcome.grounded:
-        return "Its values came out of a table."
-    return "Its values came out of no table in this episode."
+        return "The values of the answer came out of a table."
+    return "The values of the answer came out of no table in this episode."
 
 # %% ../../nbs/view/01_episode.ipynb #93fae971
 _REASONS = VERDICT_REASONS | ROBUST_REASONS
@@ -392,19 +392,17 @@ def _judged_parts(name: str, verdict: Verdict) -> list[Part]:
 
 # %% ../../nbs/view/01_episode.ipynb #c271d260
 def _compared_parts(outcome: Outcome) -> list[Part]:
-    "A wrong answer beside gold; the rows that the other lacks are marked."
+    "An answer beside gold; of a wrong one the rows that the other lacks are marked."
     verdict, answer, gold, parts = outcome.verdict, outcome.answer, outcome.gold, []
-    is_compared = (
-        not verdict and not outcome.is_task and verdict.reason not in ("abstained", "no_answer")
-    )
-    differ = is_compared and verdict.reason in ("values", "rows")
-    if is_compared and answer is None:
-        parts.append(Part("rows", "it is not whole in the log", "answer"))
-    elif is_compared and answer is not None:
+    was_read = not outcome.is_task and verdict.reason not in ("abstained", "no_answer")
+    differ = not verdict and was_read and verdict.reason in ("values", "rows")
+    if was_read and answer is not None:
         marked = _unmatched_rows(answer, gold) if differ else []
         if not marked and verdict.row is not None:
             marked = [verdict.row]
         parts.append(_rows_part("answer", answer, marked))
+    elif was_read and not verdict:
+        parts.append(Part("rows", "it is not whole in the log", "answer"))
     if gold:
         marked = _unmatched_rows(gold, answer) if differ and answer is not None else []
         parts.append(_rows_part("gold", gold, marked))
@@ -412,7 +410,7 @@ def _compared_parts(outcome: Outcome) -> list[Part]:
 
 # %% ../../nbs/view/01_episode.ipynb #9a4103a0
 def _outcome_parts(outcome: Outcome) -> list[Part]:
-    "The verdict, those of other judges by name, a wrong answer beside gold, and the gold query."
+    "The verdict, those of other judges by name, the answer beside gold, and the gold query."
     title, kind = ("Right.", "right") if outcome.verdict else ("Wrong.", "wrong")
     parts = [Part(kind, _verdict_text(outcome), title)]
     for name, verdict in outcome.verdicts.items():

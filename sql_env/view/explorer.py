@@ -21,11 +21,11 @@ from ..evaluation.rows import Trajectory
 from ..paths import read_asset
 from ..play.acts import ACTIONS, EXTRA_ACTIONS, OPTIONS, Act, find_act, read_settings
 from ..play.episode import Episode
-from ..plugins import KINDS, Fields, MissingExtraError
+from ..plugins import Fields, MissingExtraError
 from ..policies.baselines import named_policy, policy_names
 from ..policies.requests import ModelError
 from ..questions.question_set import Question, QuestionSet, why_none
-from ..sources.loading import SOURCES, load, takes_option
+from ..sources.loading import load
 from ..sql.text import format_value, quote_identifier
 from sql_env.view.episode import (
     EpisodeView,
@@ -72,6 +72,13 @@ def _row(*parts: Any, label: str = "") -> Any:
     labels = [w.Label(label, layout=w.Layout(flex="0 0 74px"))] if label else []
     layout = w.Layout(flex_flow="row wrap", width="100%", align_items="flex-start")
     return w.HBox([*labels, *parts], layout=layout)
+
+# %% ../../nbs/view/03_explorer.ipynb #dc466cd7
+def _note(text: str) -> Any:
+    "A sentence in small letters."
+    screen = _screen()
+    screen.value = f'<div class="sx sx-bare"><p class="sx-note">{text}</p></div>'
+    return screen
 
 # %% ../../nbs/view/03_explorer.ipynb #c92be855
 def _show_error(screen: Any, error: str) -> None:
@@ -134,22 +141,23 @@ class HumanPlayer:
         self,
         start: Callable[[], Episode],  # gives a new episode that was reset
         play_gold: Callable[[], EpisodeView] | None = None,  # the same question by its gold
+        go_on: Callable[[], Any] | None = None,  # to the next question
     ):
         import ipywidgets as w
 
-        self.start, self.play_gold = start, play_gold
+        self.start, self.play_gold, self.go_on = start, play_gold, go_on
         self.inputs: dict[str, list[str]] = {}  # what was sent, by verb, oldest first
         self.player = EpisodePlayer()
         self.head, self.past, self.rows = _screen(), _screen(), w.VBox()
         self.undo_button = _button("Take back", self.undo, tooltip="before the last step (Alt+Z)")
         self.reset_button = _button("Start over", self.reset)
         self.gold_button = _button("How would gold have gone?", self.show_gold)
+        self.next_button = _button("Next question", go_on or self.reset, button_style="primary")
         self.wire = w.Textarea(layout=w.Layout(display="none"))  # `player.js` writes keys into it
         self.wire.add_class("sx-wire").observe(self._hear, "value")
-        hint = _screen()
-        hint.value = f'<div class="sx sx-bare"><p class="sx-note">{_KEYS}</p></div>'
-        controls = self.undo_button, self.reset_button, self.gold_button, self.wire, self.past
-        parts = self.head, self.rows, _row(*controls, label=" "), hint, self.player.box
+        buttons = self.undo_button, self.reset_button, self.gold_button, self.next_button
+        controls = _row(*buttons, self.wire, self.past, label=" ")
+        parts = self.head, self.rows, controls, _note(_KEYS), self.player.box
         self.box = w.VBox(parts, layout=w.Layout(width="100%")).add_class("sx-board")
         self.reset()
 
@@ -255,7 +263,7 @@ class HumanPlayer:
     def show_gold(self) -> None:
         "Show beside an episode that is over how its gold would have gone."
         if self.play_gold and self.episode.done:
-            self._draw(step=1, gold=self.play_gold())
+            self._draw(gold=self.play_gold())
 
     def _draw(
         self, verb: str = "", error: str = "", step: int = -1, gold: EpisodeView | None = None
@@ -275,10 +283,12 @@ class HumanPlayer:
         self.undo_button.disabled = not self.before
         is_asked = done and self.play_gold is not None and gold is None
         self.gold_button.layout.display = "" if is_asked else "none"
+        self.next_button.layout.display = "" if done and self.go_on else "none"
+        if done and verb:  # the button that ended it is switched off
+            (self.next_button if self.go_on else self.reset_button).focus()
 
 # %% ../../nbs/view/03_explorer.ipynb #9faf0c8e
 _MAX_OFFERED = 400  # questions in the menu
-_WITHOUT_PATH = ("bundled", *KINDS["sources"])  # sources that are loaded when they are chosen
 
 # %% ../../nbs/view/03_explorer.ipynb #934e6356
 def _set_options(menu: Any, options: Sequence) -> None:
@@ -298,51 +308,28 @@ def _menu_entry(question: Question) -> tuple[str, str]:
 class _QuestionPicker:
     "Controls that choose a question; `on_choose` is called when another one is chosen."
 
-    def __init__(
-        self,
-        questions: QuestionSet,
-        source: str = "",  # name of their source
-        path: str | Path | None = None,  # of the source, if it needs one
-    ):
+    def __init__(self, questions: QuestionSet):
         import ipywidgets as w
 
         self.questions = questions
         self.on_choose: Callable[[], Any] = lambda: None
-        own = [] if source in SOURCES else [source or questions.name]
 
         def made(kind: Any, name: str, **options: Any) -> Any:
             layout = w.Layout(flex="1 1 170px", width="auto", min_width="0")
             style = {"description_width": "70px"}
             return kind(description=name, layout=layout, style=style, **options)
 
-        self.source = made(w.Dropdown, "Source", options=[*own, *SOURCES])
-        self.path = made(
-            w.Text, "Path", value=str(path or ""), placeholder="for spider, bird and folder"
-        )
         self.split = made(w.Dropdown, "Split", options=["any"])
         self.difficulty = made(w.Dropdown, "Difficulty", options=["any"])
         self.search = made(w.Text, "Search", placeholder="words or an id")
         self.question = made(w.Dropdown, "Question", options=[])
-        self.load, self.error = _button("Load", self.open), _screen()
-        self.box = w.VBox(
-            [
-                _row(self.source, self.path, self.load),
-                self.error,
-                _row(self.split, self.difficulty, self.search),
-                _row(self.question),
-            ]
-        )
-        if source in SOURCES:
-            self.source.value = source
+        self.error = _screen()
+        narrowing = _row(self.split, self.difficulty, self.search)
+        self.box = w.VBox([narrowing, self.error, _row(self.question)])
         self.fill()
-        self.source.observe(self._source_changed, "value")
         for control in (self.split, self.difficulty, self.search):
             control.observe(lambda _: self.narrow(), "value")
         self.question.observe(lambda _: self.question.value and self.on_choose(), "value")
-
-    def _source_changed(self, _: Any) -> None:
-        if self.source.value in _WITHOUT_PATH:
-            self.open()
 
     @property
     def chosen(self) -> Question:
@@ -359,6 +346,11 @@ class _QuestionPicker:
             _set_options(self.question, [entry, *self.question.options])
         self.question.value = question_id
 
+    def go_on(self) -> None:
+        "Choose the next question that is offered; after the last one the first."
+        ids = [question_id for _, question_id in self.question.options]
+        self.question.value = ids[(ids.index(self.question.value) + 1) % len(ids)]
+
     def narrow(self) -> None:
         "Offer the questions that fit, at most `_MAX_OFFERED`."
         words = self.search.value.lower().split()
@@ -373,19 +365,6 @@ class _QuestionPicker:
         _show_error(self.error, "" if found else none)
         if found:
             _set_options(self.question, [_menu_entry(q) for q in found[:_MAX_OFFERED]])
-
-    def open(self) -> None:
-        "Load another source; a mistake is said and changes nothing."
-        name, path = self.source.value, self.path.value.strip() or None
-        try:
-            found = load(name, path if takes_option(name, "path") else None)
-            if not len(found):
-                raise ValueError("There are no questions to play in it.")
-        except Exception as e:
-            _show_error(self.error, f"not loaded: {str(e) or type(e).__name__}")
-            return
-        self.questions = found
-        self.fill()
 
     def fill(self) -> None:
         "Offer the splits, difficulties and questions that there are."
@@ -414,14 +393,22 @@ def _policy_makers(
 class _Tab:
     "Controls, a button that does something with them, what went wrong with it, and a place for what came of it."
 
-    def __init__(self, text: str, controls: Mapping[str, Any], screen: Any, on_click: Callable):
+    def __init__(
+        self,
+        text: str,  # of the button
+        about: str,  # a sentence about the tab
+        controls: Mapping[str, Any],
+        screen: Any,
+        on_click: Callable,
+    ):
         import ipywidgets as w
 
         self.controls, self.on_click, self.error = list(controls.values()), on_click, _screen()
         for label, control in controls.items():
             control.description = label
         self.button = _button(text, self._click, button_style="primary")
-        self.box = w.VBox([_row(*self.controls, self.button), self.error, screen])
+        row = _row(*self.controls, self.button)
+        self.box = w.VBox([_note(about), row, self.error, screen])
 
     def _click(self) -> None:
         _show_error(self.error, "")
@@ -462,29 +449,29 @@ class EpisodeExplorer:
         import ipywidgets as w
 
         given = {name: options.pop(name) for name in OPTIONS if name in options}
-        name = source if isinstance(source, str) else source.name
         questions = load(source, path, split, **options) if isinstance(source, str) else source
         if why := why_none(questions):
             raise ValueError(f"{questions.name}: there are no questions to play: {why}")
         self.settings = read_settings(given)
         self.chooses_actions = "actions" not in given  # what the questions can use
         self.seed, self.policies = seed, _policy_makers(policies)
-        self.picker = _QuestionPicker(questions, name, path)
+        self.picker = _QuestionPicker(questions)
         if question_id:
             self.picker.choose(question_id)
-        self.human = HumanPlayer(self._start, self._play_gold)
+        self.human = HumanPlayer(self._start, self._play_gold, self.picker.go_on)
         menu = partial(w.Dropdown, options=list(self.policies))
         self.watched, self.compared, self.logged = EpisodePlayer(), EpisodePlayer(), _screen()
         self.log_page = ""  # of runs
         where = w.Text(placeholder="a .jsonl file or a folder that evaluate(..., log=...) wrote")
         menus = dict(Left=menu(value="greedy"), Right=menu(value="oracle"))
-        self.watching = _Tab(
-            "Watch", dict(Policy=menu(value="greedy")), self.watched.box, self.watch
-        )
-        self.comparing = _Tab("Compare", menus, self.compared.box, self.compare)
-        self.replaying = _Tab(
-            "Open", dict(Log=where), self.logged, lambda: self.replay(where.value)
-        )
+        about = "A policy plays the chosen question; the page shows it step by step."
+        one = dict(Policy=menu(value="greedy"))
+        self.watching = _Tab("Watch", about, one, self.watched.box, self.watch)
+        about = "Two policies play the chosen question; the page shows them side by side."
+        self.comparing = _Tab("Compare", about, menus, self.compared.box, self.compare)
+        about = "Recorded episodes: a log that evaluate wrote, or a folder of logs, as one page."
+        replay = lambda: self.replay(where.value)  # noqa: E731
+        self.replaying = _Tab("Open", about, dict(Log=where), self.logged, replay)
         tabs: Fields = dict(
             Play=self.human, Watch=self.watching, Compare=self.comparing, Replay=self.replaying
         )
@@ -492,6 +479,7 @@ class EpisodeExplorer:
         for i, title in enumerate(tabs):
             self.tabs.set_title(i, title)
         self.box = w.VBox([self.picker.box, self.tabs], layout=w.Layout(width="100%"))
+        self.box.add_class("sx-explorer")
         self.picker.on_choose = self._question_changed
 
     _ipython_display_ = _display_box
