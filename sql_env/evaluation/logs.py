@@ -17,7 +17,6 @@ import platform
 import re
 import subprocess
 import weakref
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -301,7 +300,7 @@ class EpisodeLog:
         self.path = Path(path)
         self.done: dict[int, Trajectory] = {}  # by index: finished episodes of an earlier run
         self.crashed: dict[int, Trajectory] = {}  # those to be played again
-        self.spent: Counter = Counter()  # usage of all episodes of the log, each try of them
+        self.usages: list[dict[str, float]] = []  # of all episodes of the log, each try of them
         self.about = json.loads(json.dumps(about | (details or {}) | {"format": LOG_FORMAT}))
         self._file = _LogFile(path)
         try:
@@ -334,8 +333,7 @@ class EpisodeLog:
         if found.get("episodes") != self.about.get("episodes"):
             self._header_is_due = True
         played = {(t.episode_index, t.started or i): t for i, t in enumerate(tries)}
-        for attempt in played.values():
-            self.spent.update(attempt.usage)
+        self.usages = [attempt.usage for attempt in played.values()]
         for trajectory in _last_tries(tries):
             if n is None or trajectory.episode_index < n:
                 kept = self.crashed if trajectory.error else self.done
