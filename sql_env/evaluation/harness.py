@@ -53,11 +53,11 @@ class _Run:
         | None = None,  # dollars of all episodes of the log, by the price of the policy
         max_tokens: int | None = None,  # in and out, of all episodes of the log
     ):
-        caps = (
-            ("cost", max_cost, "max_cost"),
-            ("tokens", max_tokens, "max_tokens (--max-tokens-total)"),
-        )
-        self.name, self.caps = name, [cap for cap in caps if cap[1] is not None]
+        self.name, self.caps = name, list[tuple[str, float, str]]()
+        if max_cost is not None:
+            self.caps.append(("cost", max_cost, "max_cost"))
+        if max_tokens is not None:
+            self.caps.append(("tokens", max_tokens, "max_tokens (--max-tokens-total)"))
         self.rows: dict[int, Trajectory] = {}
         self.spent: Counter = Counter()  # by all episodes, crashed ones too
         self.largest: Counter = Counter()  # by the dearest
@@ -68,7 +68,7 @@ class _Run:
     def count(self, usage: Mapping[str, float]) -> None:
         "Add what an episode took."
         tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
-        taken = Counter(usage | dict(tokens=tokens))
+        taken: Counter = Counter({**usage, "tokens": tokens})
         self.spent.update(taken)
         self.largest |= taken
 
