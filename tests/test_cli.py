@@ -674,3 +674,10 @@ def test_no_type_of_an_option_is_shown_as_python_writes_it(sql_env):
     group = typer.main.get_command(app)
     for command in group.commands:
         assert not re.findall(r"<(?:bool|list\[\w+\])>", sql_env(command, "--help").out), command
+
+
+def test_an_audit_may_allow_what_a_source_leaves_out(sql_env, tmp_path):
+    missing = GOOD[0] | dict(question="And thing 8?", database="elsewhere")
+    folder = make_folder(tmp_path / "shop", [GOOD[0] | dict(database="shop"), missing])
+    codes = [sql_env("audit --path", folder, *more).code for more in ((), ("--allow-missing",))]
+    assert codes == [1, 0]

@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -194,6 +194,10 @@ def _audit_command(
     ] = None,
     workers: Workers = 1,
     out: Annotated[Path | None, typer.Option(help="Folder for the report and the flags.")] = None,
+    allow_missing: Annotated[
+        bool,
+        typer.Option("--allow-missing", help="Questions that the source leaves out are no fault."),
+    ] = False,
     as_json: AsJson = False,
 ):
     """Check a set of questions; exit code 1 if some should not be played, or are left out.
@@ -211,8 +215,8 @@ def _audit_command(
         _print_json(audit_summary(report))
     else:
         _print_text(audit_markdown(report))
-    if report.exit_code:
-        raise typer.Exit(report.exit_code)
+    if code := (replace(report, left_out={}) if allow_missing else report).exit_code:
+        raise typer.Exit(code)
 
 # %% ../../nbs/cli/04_train.ipynb #f110489d
 class _Check(NamedTuple):

@@ -11,10 +11,10 @@ __all__ = ['RunStopped', 'describe_env', 'evaluate', 'hack_floor', 'suite_parts'
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -39,159 +39,84 @@ from ..policies.baselines import Policy, hacks_for, most_frequent_answer
 from ..policies.requests import channel_text
 from ..questions.question_set import QuestionSet
 
-# %% ../../nbs/evaluation/07_harness.ipynb #e34d9ac0
-def _tokens(usage: Counter) -> float:
-    "Tokens in and out."
-    return usage["prompt_tokens"] + usage["completion_tokens"]
-
-# %% ../../nbs/evaluation/07_harness.ipynb #f027a042
-@dataclass(frozen=True)
-class _RunLimits:
-    "When a run ends before its time; None is never."
-
-    max_cost: float | None = None  # dollars of all episodes of the log, by the price of the policy
-    max_tokens: int | None = None  # in and out, of all episodes of the log
-
-    def check_price(self, policy: Any) -> None:
-        "Raise `ValueError` if the cost has a cap and the policy has no price."
-        if self.max_cost is not None and getattr(policy, "price", ()) is None:
-            raise ValueError(
-                f"max_cost is {self.max_cost:g}, and nobody knows what {policy.name} costs: give its price, "
-                "the dollars for a million tokens in and out (price=(0.25, 2), --price 0.25 2), "
-                "or cap max_tokens (--max-tokens-total)"
-            )
-
-    def reason_to_stop(
-        self,
-        spent: Counter,  # usage of all episodes
-    ) -> str:
-        "Which limit is reached, in words; '' if none is."
-        if self.max_cost is not None and spent["cost"] >= self.max_cost:
-            return f"the cost is {spent['cost']:.4f}, and max_cost is {self.max_cost:g}"
-        if self.max_tokens is not None and _tokens(spent) >= self.max_tokens:
-            return f"{_tokens(spent):,.0f} tokens are used, and max_tokens (--max-tokens-total) is {self.max_tokens:,}"
-        if self.is_capped and spent["calls"] and not _tokens(spent):
-            return "the model's server tells no numbers of tokens, so no cap on them can hold"
-        return ""
-
-    @property
-    def is_capped(self) -> bool:
-        "Whether cost or tokens have a cap."
-        return self.max_cost is not None or self.max_tokens is not None
-
-    def reason_to_wait(
-        self,
-        n_begun: int,  # episodes under way, and the one that may begin
-        spent: Counter,  # usage of all episodes that are over
-        largest: Counter,  # usage of the dearest episode so far
-    ) -> str:
-        "Which cap might not hold if these episodes are as dear as the dearest so far, in words; '' if each will."
-        cost, tokens = largest["cost"], _tokens(largest)
-        if self.max_cost is not None and spent["cost"] + n_begun * cost > self.max_cost:
-            return (
-                f"the cost is {spent['cost']:.4f}, an episode costs up to {cost:.4f}, "
-                f"and max_cost is {self.max_cost:g}"
-            )
-        if self.max_tokens is not None and _tokens(spent) + n_begun * tokens > self.max_tokens:
-            return (
-                f"{_tokens(spent):,.0f} tokens are used, an episode takes up to {tokens:,.0f}, "
-                f"and max_tokens (--max-tokens-total) is {self.max_tokens:,}"
-            )
-        return ""
-
 # %% ../../nbs/evaluation/07_harness.ipynb #221c9c92
 _MAX_PERMANENT = 3  # episodes in a row with an error that would come in each
 
 # %% ../../nbs/evaluation/07_harness.ipynb #6f87b213
-class _GatedRun:
-    "The episodes of a run while it is played: counts, the words beside the bar, whether it is over."
+class _Run:
+    "What was played, what it took, and whether another episode may begin."
 
     def __init__(
         self,
         name: str,  # of the policy
-        plan: Sequence[_PlannedEpisode],
-        limits: _RunLimits = _RunLimits(),
-        log: EpisodeLog | None = None,
+        max_cost: float
+        | None = None,  # dollars of all episodes of the log, by the price of the policy
+        max_tokens: int | None = None,  # in and out, of all episodes of the log
     ):
-        self.name, self.limits, self.log = name, limits, log
-        done = log.done if log else {}
-        self.todo = [planned for planned in plan if planned.episode_index not in done]
-        self.results: dict[int, Trajectory] = {}
-        self.spent: Counter = Counter()  # usage of all episodes of the log, crashed ones too
-        self.largest: Counter = Counter()  # usage of the dearest episode
-        self.n_correct = self.n_completed = 0
-        self.crashed = self.permanent = 0  # episodes of this call; in a row for the last
+        self.name, self.caps = name, list[tuple[str, float, str]]()
+        if max_cost is not None:
+            self.caps.append(("cost", max_cost, "max_cost"))
+        if max_tokens is not None:
+            self.caps.append(("tokens", max_tokens, "max_tokens (--max-tokens-total)"))
+        self.rows: dict[int, Trajectory] = {}
+        self.spent: Counter = Counter()  # by all episodes, crashed ones too
+        self.largest: Counter = Counter()  # by the dearest
+        self.n: Counter = Counter()  # episodes that are right, finished, crashed
+        self.permanent = 0  # episodes in a row that crashed by what would come in each
         self.reason = ""  # why it is over before its time
-        self.is_unwritten = False  # the last episode is not in the log
-        for planned in plan:
-            if planned.episode_index in done:
-                self._add(done[planned.episode_index])
-        self.spent = Counter(log.spent) if log else Counter()
+
+    def count(self, usage: Mapping[str, float]) -> None:
+        "Add what an episode took."
+        tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+        taken: Counter = Counter({**usage, "tokens": tokens})
+        self.spent.update(taken)
+        self.largest |= taken
+
+    def add(self, row: Trajectory) -> None:
+        "Take in an episode; three permanent errors in a row end the run."
+        self.rows[row.episode_index] = row
+        self.n.update(right=row.correct, finished=row.error is None, crashed=row.error is not None)
+        self.permanent = self.permanent + 1 if PERMANENT_NOTE in row.notes else 0
+        if self.permanent >= _MAX_PERMANENT:
+            self.reason = str(row.error)
+
+    def over_cap(
+        self,
+        n: int,  # episodes under way, and the one that may begin
+    ) -> str:
+        "Which cap would not hold if these took as much as the dearest so far, in words; '' if each will."
+        if self.caps and self.spent["calls"] and not self.spent["tokens"]:
+            return "the model's server tells no numbers of tokens, so no cap on them can hold"
+        for unit, most, name in self.caps:
+            spent, each = self.spent[unit], self.largest[unit]
+            if spent >= most or spent + n * each > most:
+                so_far, one = (f"{x:,.4f}".removesuffix(".0000") for x in (spent, each))
+                return (
+                    f"{so_far} {unit} so far, an episode takes up to {one}, and {name} is {most:,g}"
+                )
+        return ""
 
     def may_begin(self, n_under_way: int) -> bool:
-        "Whether another episode may begin, by the limits."
-        self.check()
-        if self.reason or not self.limits.is_capped:
+        "Whether another episode may begin."
+        if self.reason or not self.caps:
             return not self.reason
-        if not self.largest:
+        if not self.rows:
             return not n_under_way  # the first one says what an episode takes
-        if why := self.limits.reason_to_wait(n_under_way + 1, self.spent, self.largest):
-            self.reason = "" if n_under_way else why
+        why = self.over_cap(n_under_way + 1)
+        if why and (not n_under_way or self.over_cap(0)):
+            self.reason = why
         return not why
-
-    def _add(self, result: Trajectory) -> None:
-        self.results[result.episode_index] = result
-        self.spent.update(result.usage)
-        self.largest |= Counter(result.usage)
-        self.n_completed += result.error is None
-        self.n_correct += result.correct
-
-    def check(self) -> None:
-        "See whether a limit is reached."
-        self.reason = self.reason or self.limits.reason_to_stop(self.spent)
-
-    def add(self, result: Trajectory) -> None:
-        "Write and count an episode of this call, and see whether it was the last."
-        self._add(result)
-        self.crashed += result.error is not None
-        self.permanent = self.permanent + 1 if PERMANENT_NOTE in result.notes else 0
-        if self.permanent >= min(_MAX_PERMANENT, len(self.todo)):
-            self.reason = str(result.error)
-        if self.log:
-            try:
-                self.log.append(result)
-            except OSError as e:
-                self.is_unwritten = True
-                kept = sum(r.error is None for r in self.results.values()) - (result.error is None)
-                self.reason = (
-                    f"the log can't be written ({e.strerror}); it keeps the {kept} episodes that were finished before. "
-                    "Make room and go on"
-                )
-        self.check()
-
-    def play(self, episodes: Iterable[Trajectory], bar: ProgressBar) -> None:
-        "Take in the episodes as they are finished; an interruption, or a worker that fails, ends the run."
-        try:
-            for played in bar.watch(episodes):
-                self.add(played)
-                bar.label = self.label
-                if self.is_unwritten:
-                    return
-        except KeyboardInterrupt:
-            self.reason = "interrupted"
-        except WorkerError as e:
-            self.reason = f"{e}; what was under way is lost, and the same call with its log goes on"
 
     @property
     def label(self) -> str:
         "The policy and how it does so far."
         parts = [self.name]
-        if self.n_completed:
-            parts.append(f"{self.n_correct / self.n_completed:.1%} right")
+        if self.n["finished"]:
+            parts.append(f"{self.n['right'] / self.n['finished']:.1%} right")
         if self.spent["cost"]:
             parts.append(f"cost {self.spent['cost']:.4f}")
-        if self.crashed:
-            parts.append(f"{self.crashed} crashed")
+        if self.n["crashed"]:
+            parts.append(f"{self.n['crashed']} crashed")
         return ", ".join(parts)
 
 # %% ../../nbs/evaluation/07_harness.ipynb #21f5b00f
@@ -303,13 +228,24 @@ def _as_env(env: Any, policy: Any, batch: int) -> Any:
     return env
 
 # %% ../../nbs/evaluation/07_harness.ipynb #5602604b
-def _keep_channel(channel: Fields, log: EpisodeLog | None) -> str:
-    "Put how tools reach the model into the header of a log; in words, whether they did so otherwise before."
+def _begin(
+    policy: Any,
+    about: Fields,  # of the run, into which the channel goes
+    log: EpisodeLog | None,
+    bar: ProgressBar,
+) -> None:
+    "Ask the model once before the first episode, and say how tools reach it, and whether they did so otherwise before."
+    _probe(policy, bar)
+    channel: Fields = getattr(getattr(policy, "backend", None), "channel", {})
+    if not channel:
+        return
+    about["channel"] = channel
     before = log.about.get("channel", channel) if log else channel
     if log:
         log.note(channel=channel)
     is_other = before["protocol"] != channel["protocol"]
-    return f"; earlier episodes of the log: {channel_text(before)}" if is_other else ""
+    told = f"; earlier episodes of the log: {channel_text(before)}" if is_other else ""
+    bar.tell(f"{policy.name}: {channel_text(channel)}{told}")
 
 # %% ../../nbs/evaluation/07_harness.ipynb #d73b8c78
 def evaluate(
@@ -328,25 +264,46 @@ def evaluate(
 ) -> EvaluationResult:
     "Play a policy; raises `ValueError` or what its `probe` raises if it can't begin, `RunStopped` if it ends early."
     env = _as_env(env, policy, batch)
-    caps = _RunLimits(max_cost, max_tokens)
-    caps.check_price(policy)
-    plan = _repeat(plan_episodes(env, n_episodes, seed), epochs, seed)
     name = getattr(policy, "name", type(policy).__name__)
+    if max_cost is not None and getattr(policy, "price", ()) is None:
+        raise ValueError(
+            f"max_cost is {max_cost:g}, and nobody knows what {name} costs: give its price, "
+            "the dollars for a million tokens in and out (price=(0.25, 2), --price 0.25 2), "
+            "or cap max_tokens (--max-tokens-total)"
+        )
+    plan = _repeat(plan_episodes(env, n_episodes, seed), epochs, seed)
     about = _describe_run(env, policy, len(plan), seed, epochs, robust)
-    rollouts = _Rollouts(env, policy, batch, robust)
+    rollouts, run = _Rollouts(env, policy, batch, robust), _Run(name, max_cost, max_tokens)
     with EpisodeLog(log, about, run_details(policy)) if log else nullcontext() as file:
-        run = _GatedRun(name, plan, caps, file)
-        bar = ProgressBar(run.label, len(run.todo), progress)
+        done = file.done if file else {}
+        for usage in file.usages if file else ():
+            run.count(usage)
+        for row in (done[p.episode_index] for p in plan if p.episode_index in done):
+            run.add(row)
+        todo = [p for p in plan if p.episode_index not in done]
+        bar = ProgressBar(run.label, len(todo), progress)
         if file and file.is_cut:
             bar.tell("the log ended in half a line, which is dropped: its episode is played again")
-        if run.todo and run.may_begin(0):
-            _probe(policy, bar)
-            if channel := getattr(getattr(policy, "backend", None), "channel", {}):
-                about["channel"] = channel
-                bar.tell(f"{name}: {channel_text(channel)}{_keep_channel(channel, file)}")
-        run.play(_run_plan(rollouts, run.todo, executor, run.may_begin), bar)
-    result = EvaluationResult(name, [run.results[i] for i in sorted(run.results)], settings=about)
-    if run.reason and (run.crashed or run.is_unwritten or len(run.results) < len(plan)):
+        if todo and run.may_begin(0):
+            _begin(policy, about, file, bar)
+        try:
+            for row in bar.watch(_run_plan(rollouts, todo, executor, run.may_begin)):
+                if file:
+                    file.append(row)
+                run.count(row.usage)
+                run.add(row)
+                bar.label = run.label
+        except KeyboardInterrupt:
+            run.reason = "interrupted"
+        except WorkerError as e:
+            run.reason = f"{e}; what was under way is lost, and the same call with its log goes on"
+        except OSError as e:
+            run.reason = (
+                f"the log can't be written ({e.strerror}); it keeps the {run.n['finished']} episodes that were "
+                "finished before. Make room and go on"
+            )
+    result = EvaluationResult(name, [run.rows[i] for i in sorted(run.rows)], settings=about)
+    if run.reason and (run.n["crashed"] or len(run.rows) < len(plan)):
         raise RunStopped(result, run.reason)
     return result
 

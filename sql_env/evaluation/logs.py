@@ -6,8 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/evaluation/logs.html.md"""
 
 # %% auto #0
 __all__ = ['LOG_FORMAT', 'DETAILS', 'HASHES', 'SPLIT', 'RESUME', 'run_details', 'run_difference', 'hash_differences', 'read_log',
-           'EpisodeLog', 'write_log', 'replace_log', 'mixed_contents', 'replay_trajectory', 'rescore_trajectory',
-           'rescore_log']
+           'EpisodeLog', 'write_log', 'replace_log', 'replay_trajectory', 'rescore_trajectory', 'rescore_log']
 
 # %% ../../nbs/evaluation/04_logs.ipynb #5e061986
 import errno
@@ -15,12 +14,9 @@ import json
 import os
 import platform
 import re
-import subprocess
 import weakref
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -144,20 +140,6 @@ HASHES = dict(text_hash="the texts that an agent reads", suite_hash="the questio
 DETAILS += tuple(HASHES)
 
 # %% ../../nbs/evaluation/04_logs.ipynb #e934e2f8
-@lru_cache(None)
-def _commit() -> str:
-    "The commit of the checkout that this package runs from, '' if it is installed."
-    root = Path(sql_env.__file__).parents[1]
-    if not (root / ".git").exists():
-        return ""
-    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()
-
-# %% ../../nbs/evaluation/04_logs.ipynb #cbc67ebc
 def run_details(
     policy: Any = None,  # whose model and server are told, without its key
 ) -> Fields:
@@ -169,7 +151,6 @@ def run_details(
     details = dict(
         format=LOG_FORMAT,
         sql_env=sql_env.__version__,
-        commit=_commit(),
         python=platform.python_version(),
         started=_time_stamp(),
         model=str(getattr(backend, "model", None) or getattr(backend, "name", None) or ""),
@@ -301,7 +282,7 @@ class EpisodeLog:
         self.path = Path(path)
         self.done: dict[int, Trajectory] = {}  # by index: finished episodes of an earlier run
         self.crashed: dict[int, Trajectory] = {}  # those to be played again
-        self.spent: Counter = Counter()  # usage of all episodes of the log, each try of them
+        self.usages: list[dict[str, float]] = []  # of all episodes of the log, each try of them
         self.about = json.loads(json.dumps(about | (details or {}) | {"format": LOG_FORMAT}))
         self._file = _LogFile(path)
         try:
@@ -334,8 +315,7 @@ class EpisodeLog:
         if found.get("episodes") != self.about.get("episodes"):
             self._header_is_due = True
         played = {(t.episode_index, t.started or i): t for i, t in enumerate(tries)}
-        for attempt in played.values():
-            self.spent.update(attempt.usage)
+        self.usages = [attempt.usage for attempt in played.values()]
         for trajectory in _last_tries(tries):
             if n is None or trajectory.episode_index < n:
                 kept = self.crashed if trajectory.error else self.done
@@ -385,19 +365,6 @@ def write_log(path: str | Path, about: Fields, trajectories: Iterable[Trajectory
 def replace_log(path: str | Path, about: Fields, trajectories: Iterable[Trajectory]) -> Path:
     "Write a whole log at once, in place of one of this name; raises `ValueError` if a run writes that one."
     return _replace_file(path, b"".join([_json_line(about), *map(_row_line, trajectories)]))
-
-# %% ../../nbs/evaluation/04_logs.ipynb #adc2e034
-def mixed_contents(results: Iterable[Trajectory]) -> str:
-    "Which databases and questions have several contents in one run, in words; '' if none has."
-    found: dict[tuple[str, str], set[str]] = {}
-    for result in results:
-        names = dict(database=result.database, question=result.question_id, gold=result.question_id)
-        for kind, key in result.hashes.items():
-            if kind in names:
-                found.setdefault((kind, names[kind]), set()).add(key)
-    mixed = [f"the {kind} of {name}" for (kind, name), keys in found.items() if len(keys) > 1]
-    more = f" and {len(mixed) - 3} more" if len(mixed) > 3 else ""
-    return f"{', '.join(mixed[:3])}{more} changed while it was played" if mixed else ""
 
 # %% ../../nbs/evaluation/04_logs.ipynb #f6f1ee06
 def _log_env(about: Fields, questions: QuestionSet) -> EpisodeEnv:

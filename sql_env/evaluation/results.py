@@ -21,7 +21,7 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from .. import meanings
-from .logs import _setting_differences, hash_differences, mixed_contents, read_log
+from .logs import _setting_differences, hash_differences, read_log
 from sql_env.evaluation.rows import (
     NOT_JUDGED_REASONS,
     Trajectory,
@@ -523,10 +523,9 @@ def _differences(a: EvaluationResult, b: EvaluationResult) -> tuple[str, ...]:
     both = a.settings.get("policy_settings") or {}, b.settings.get("policy_settings") or {}
     texts = []
     found = _setting_differences(a.settings, b.settings)
-    for name in ("sql_env", "commit"):
-        values = a.settings.get(name), b.settings.get(name)
-        if all(values) and values[0] != values[1]:
-            found[name] = values
+    versions = a.settings.get("sql_env"), b.settings.get("sql_env")
+    if all(versions) and versions[0] != versions[1]:
+        found["sql_env"] = versions
     ways = [(s.settings.get("channel") or {}).get("protocol") for s in (a, b)]
     if all(ways) and ways[0] != ways[1]:
         found["protocol"] = ways[0], ways[1]
@@ -738,7 +737,6 @@ def result_texts(result: EvaluationResult) -> dict[str, str]:
     channel = result.settings.get("channel") or {}
     texts = dict(
         channel=channel_text(channel and {**channel, "seconds": None}),
-        contents=mixed_contents(result.completed),
         tries=_pass_text(result),
         conversations=_conversation_text(result),
         abstentions=_abstention_text(result),
