@@ -19,7 +19,14 @@ from made_sets import held_out as questions
 from sql_env import ChatPolicy, OraclePolicy, RandomPolicy, load
 from sql_env.cli.evaluate import _PLAYERS, _leave
 from sql_env.evaluation import RunStopped, evaluate, read_log
-from sql_env.evaluation.results import EvaluationResult, load_result, pass_rates, result_texts, results_markdown
+from sql_env.evaluation.results import (
+    EvaluationResult,
+    band_ids,
+    load_result,
+    pass_rates,
+    result_texts,
+    results_markdown,
+)
 from sql_env.evaluation.rows import Trajectory
 from sql_env.policies.requests import EndpointError
 
@@ -182,7 +189,7 @@ def test_epochs_play_each_question_several_times(tmp_path):
     assert result.n_episodes == 24 and set(counts.values()) == {4} and result.settings["epochs"] == 4
     rates = pass_rates(result, [4]).loc[4]
     assert rates["pass@k"] == 1 and rates["pass^k"] == 0
-    said = "pass@4 100.0%, pass^4 0.0%, of 6 questions"
+    said = "pass@4 100.0%, pass^4 0.0%, of 6 questions: 0 always, 6 sometimes, 0 never right"
     assert result_texts(result) == {"tries": said} and said in results_markdown([result])
     more = play(policy, 8, epochs=4, log=log)
     assert more.episodes[:24] == result.episodes and more.n_episodes == 32
@@ -192,6 +199,20 @@ def test_epochs_play_each_question_several_times(tmp_path):
         play(policy, epochs=0)
     nothing = EvaluationResult("m", [Trajectory(episode_index=0, question_id="a", error="E: x")])
     assert "nan" not in repr(nothing) + results_markdown([nothing]) + str(result_texts(nothing))
+
+
+def test_evaluate_writes_the_ids_of_questions_that_are_sometimes_right(sql_env, tmp_path, monkeypatch):
+    log, band = tmp_path / "a.jsonl", tmp_path / "band.txt"
+    monkeypatch.setattr("sql_env.cli.evaluate.make_policy", lambda name, loaded, seed: Every(loaded))
+    args = "evaluate --policy random --no-floor --epochs 4 -n 6".split()
+    code, out, _ = sql_env(*args, "--log", log, "--band", band)
+    ids = band_ids(load_result(log))
+    assert code == 0 and len(ids) == 6 and band.read_text().splitlines() == ids
+    assert {q.question_id for q in load(ids=band)} == set(ids)
+    assert all(told in out for told in ("sometimes", "low@4", "ids of 6 questions", "medium"))
+    for less in (["--policy", "oracle"], ["--epochs", 4]):
+        code, _, err = sql_env("evaluate", "-n", 2, "--no-floor", "--band", band, *less)
+        assert code == 2 and "--band needs one policy" in " ".join(err.split())
 
 
 def test_the_command_keeps_a_log_and_goes_on(sql_env, server):

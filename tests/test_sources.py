@@ -358,6 +358,15 @@ def test_load_says_what_it_does_not_know(bundled, source, options, says):
     assert len(load()) == len(bundled)
 
 
+def test_only_the_questions_of_some_ids(bundled, tmp_path):
+    ids = [q.question_id for q in bundled.split("train")][3:6]
+    (tmp_path / "ids.txt").write_text("\n".join(ids) + "\n")
+    for given in (ids, set(ids), tmp_path / "ids.txt", str(tmp_path / "ids.txt")):
+        assert [q.question_id for q in load(split="train", ids=given)] == ids
+    with pytest.raises(SourceError, match="lacks 3 of these ids.*give the options"):
+        load(split="test", ids=ids)
+
+
 def bad_databases(folder: Path) -> None:
     "Databases of all kinds in a folder."
     wide = ", ".join(f"c{i} INT" for i in range(1500))

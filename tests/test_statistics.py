@@ -102,6 +102,22 @@ class TestTries:
         assert t["pass@k"].tolist() == pytest.approx([0.5, 0.6667])
         assert t["pass^k"].tolist() == pytest.approx([0.5, 0.3333])
 
+    def test_what_is_always_sometimes_and_never_right(self):
+        "Of 3 questions in two databases: x in no try, y in one of two, z in both."
+        r = result("a", [0, 0, 1, 0, 1, 1], ids=["x", "x", "y", "y", "z", "z"])
+        places = dict(x=("d0", "easy"), y=("d1", "easy"), z=("d1", "hard"))
+        told = [dict(zip(("database", "difficulty"), places[e.question_id])) for e in r.episodes]
+        r.episodes = [e.model_copy(update=at) for e, at in zip(r.episodes, told)]
+        band = results.learnable_band(r)
+        assert list(band.index) == ["all", "easy", "hard"] and band["questions"].tolist() == [3, 2, 1]
+        shares = band[["always", "sometimes", "never", "pass@1", "pass@2"]]
+        assert shares.loc["all"].tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0.5, 2 / 3], abs=1e-4)
+        assert shares.loc["easy"].tolist() == pytest.approx([0, 0.5, 0.5, 0.25, 0.5])
+        low, high = results.rate_interval([0, 0.5, 1], ["d0", "d1", "d1"], ["x", "y", "z"])
+        assert band.loc["all", ["low@1", "high@1"]].tolist() == pytest.approx([low, high], abs=1e-4)
+        assert list(results.learnable_band(r, "database").index) == ["all", "d0", "d1"]
+        assert results.band_ids(r) == ["y"]
+
     def test_unbiased(self):
         "The mean over samples of n tries is the true value; that of (c/n)^k would not be."
         p, n, k, rng = 0.3, 6, 3, np.random.default_rng(0)

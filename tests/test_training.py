@@ -552,6 +552,9 @@ def test_a_stage_learns_from_any_source_but_not_from_a_test_split_or_two_databas
         ("bundled:train", [("bundled", dict(split="train"), None)]),
         ("spider:train=20", [("spider", dict(split="train"), 20)]),
         ("folder:my data=a=3", [("folder", dict(path="my data=a"), 3)]),
+        ("bundled:train=20@a b.txt", [("bundled", dict(split="train", ids="a b.txt"), 20)]),
+        ("folder:me@home", [("folder", dict(path="me@home"), None)]),
+        ("worlds:1=3,2=4@x.txt", [("worlds", dict(level=k, ids="x.txt"), n) for k, n in ((1, 3), (2, 4))]),
         (" bird:x + folder:a+b ", [("bird", dict(path="x"), None), ("folder", dict(path="a+b"), None)]),
     ):
         assert recipes.parse_data(text) == parts
@@ -565,6 +568,10 @@ def test_a_stage_learns_from_any_source_but_not_from_a_test_split_or_two_databas
     assert _stage_questions(Stage("x", "sft", mine)) is mine
     assert len(_stage_questions(Stage("x", "sft", lambda seed: mine.sample(3 + seed)), 2)) == 5
     assert len(_stage_questions(Stage("x", "sft", mine, share=0.5))) == 20
+    drawn = [q for k in (1, 2) for q in load("worlds", level=k, split="train", n=6, seed=17)]
+    (tmp_path / "band.txt").write_text("\n".join(q.question_id for q in drawn[::3]) + "\n")
+    found = _stage_questions(Stage("x", "grpo", f"worlds:1=6,2=6@{tmp_path / 'band.txt'}"), 3)
+    assert list(found) == drawn[::3], "whatever the seed of the stage"
     made = [_stage_questions(Stage("x", m, "worlds:1=8"), 3) for m in ("sft", "grpo")]
     assert not {q.question_text for q in made[0]} & {q.question_text for q in made[1]}
     folder = save_question_set(load("bundled", split="test").sample(5), tmp_path / "tested")

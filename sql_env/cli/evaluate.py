@@ -200,6 +200,13 @@ class _EvaluationOptions:
             help="Times that each episode is played; from 2 on with pass@k and pass^k.",
         ),
     ] = 1
+    band: Annotated[
+        Path | None,
+        _more(
+            help="With --epochs: a file for the ids of questions that are right in some tries only, "
+            "from which reinforcement learns."
+        ),
+    ] = None
     no_log: Annotated[bool, _more("--no-log", help="Keep no log of a language model.")] = False
     max_tokens_total: Annotated[
         int | None, _more(min=1, help="Stop when the run used this many tokens, in and out.")
@@ -428,6 +435,18 @@ def _keep_floor(played: _Played) -> None:
         with suppress(OSError), EpisodeLog(path, about) as log:
             log.add_details(hack_floor=played.floor)
 
+# %% ../../nbs/cli/03_evaluate.ipynb #cb106c67
+def _write_band(console: Console, result: "EvaluationResult", path: Path) -> None:
+    "Write the ids of the questions that are sometimes right, and print how many there are, and where."
+    from sql_env.evaluation.results import band_ids, learnable_band
+
+    found = band_ids(result)
+    path.write_text("".join(f"{name}\n" for name in found), encoding="utf-8")
+    console.print(learnable_band(result).to_string(), soft_wrap=True)
+    if len({e.database for e in result.completed}) <= len(found):
+        console.print(learnable_band(result, "database").drop("all").to_string(), soft_wrap=True)
+    console.print(f"ids of {len(found)} questions that are sometimes right: {escape(str(path))}")
+
 # %% ../../nbs/cli/03_evaluate.ipynb #d724556e
 def _policy_names(given: list[str] | None, chat: ModelOptions) -> list[str]:
     "The policies that play: those named, or the model, or the baselines; `ValueError` for a model that wouldn't."
@@ -483,6 +502,8 @@ def _evaluate(
     for name in names:
         made = make_policy(name, loaded, evaluation.seed) if name != "chat" else None
         players += models if made is None else [made]
+    if evaluation.band and (len(players) > 1 or evaluation.epochs < 2):
+        raise ValueError("--band needs one policy, by --policy or --model, and --epochs 2 or more")
     twice = [name for name, k in Counter(player.name for player in players).items() if k > 1]
     if twice:
         raise ValueError(
@@ -503,6 +524,8 @@ def _evaluate(
         else:
             _print_results(console, _title(loaded), played.results, played.floor)
             _print_left_out(console, loaded)
+        if evaluation.band and played.results:
+            _write_band(console, played.results[0], evaluation.band)
         code = _print_end(console, played.results, played.reason, played.logs)
         if not as_json and not code:
             for line in [

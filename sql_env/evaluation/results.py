@@ -6,8 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/evaluation/results.html.md"""
 
 # %% auto #0
 __all__ = ['rate_interval', 'holm', 'pass_at_k', 'pass_hat_k', 'questions_needed', 'EvaluationResult', 'summary', 'Comparison',
-           'compare', 'compare_all', 'pass_rates', 'results_frame', 'rate_text', 'result_texts', 'results_markdown',
-           'load_result', 'plot_success_rates']
+           'compare', 'compare_all', 'pass_rates', 'learnable_band', 'band_ids', 'results_frame', 'rate_text',
+           'result_texts', 'results_markdown', 'load_result', 'plot_success_rates']
 
 # %% ../../nbs/evaluation/06_results.ipynb #4bb7c8e7
 from collections import Counter
@@ -614,6 +614,34 @@ def pass_rates(result: EvaluationResult, ks: Sequence[int] = (1,), by: str = "co
     rows = [[_mean(rate(len(t), sum(t), k) for t in tries.values()) for rate in rates] for k in ks]
     return pd.DataFrame(rows, pd.Index(ks, name="k"), ["pass@k", "pass^k"]).round(4)
 
+# %% ../../nbs/evaluation/06_results.ipynb #737ab0e1
+def learnable_band(
+    result: EvaluationResult,  # of `epochs` tries of each question, at a temperature
+    by: str = "difficulty",  # or database
+):
+    "Shares of questions that are always, sometimes and never right, and pass@1 and pass@k with intervals, in pandas."
+    import pandas as pd
+    from fastcore.basics import groupby
+
+    table = {}
+    for name, part in {"all": result.completed, **groupby(result.completed, by)}.items():
+        tries = list(groupby(part, "question_id").values())
+        rates = [_mean(e.correct for e in t) for t in tries]
+        row = dict(questions=len(tries), always=_mean(r == 1 for r in rates))
+        row |= dict(sometimes=_mean(0 < r < 1 for r in rates), never=_mean(r == 0 for r in rates))
+        units = [t[0].database for t in tries], [t[0].gold for t in tries]
+        for k, values in {1: rates, max(map(len, tries)): [r > 0 for r in rates]}.items():
+            low, high = rate_interval(values, *units)
+            row |= {f"pass@{k}": _mean(values), f"low@{k}": low, f"high@{k}": high}
+        table[name] = row
+    return pd.DataFrame(table.values(), [*table]).round(4)
+
+# %% ../../nbs/evaluation/06_results.ipynb #695d21de
+def band_ids(result: EvaluationResult) -> list[str]:
+    "The ids of questions of which some tries are right and others are not."
+    outcomes = dict.fromkeys((e.question_id, e.correct) for e in result.completed)
+    return [name for name, n in Counter(name for name, _ in outcomes).items() if n > 1]
+
 # %% ../../nbs/evaluation/06_results.ipynb #0995cae3
 _COLUMNS = meanings("""
 policy: policy
@@ -658,7 +686,9 @@ def _pass_text(result: EvaluationResult) -> str:
     if k < 2:
         return ""
     some, every = map(rate_text, pass_rates(result, [k]).loc[k])
-    return f"pass@{k} {some}, pass^{k} {every}, of {len(tries)} questions"
+    n, band = len(tries), learnable_band(result).loc["all"]
+    told = ", ".join(f"{round(n * band[kind])} {kind}" for kind in ("always", "sometimes", "never"))
+    return f"pass@{k} {some}, pass^{k} {every}, of {n} questions: {told} right"
 
 # %% ../../nbs/evaluation/06_results.ipynb #15df9cf0
 def _abstention_text(result: EvaluationResult) -> str:

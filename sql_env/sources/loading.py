@@ -400,9 +400,22 @@ def load(
     limits: Limits | None = None,  # what a statement of an agent may use; `Limits()` if None
     progress: bool = False,  # show a bar
     workers: int = 1,  # processes that run gold; worth it from some thousand questions on
+    ids: Collection[str]
+    | str
+    | Path
+    | None = None,  # only these questions; or a file of a line each
     **options: Any,  # passed to the source
 ) -> QuestionSet:
     "A set of questions with their databases; raises `SourceError`."
+    if ids is not None:
+        wanted = Path(ids).read_text("utf-8").splitlines() if isinstance(ids, str | Path) else ids
+        qs = load(source, path, split, limits, progress, workers, **options)
+        if missing := set(wanted) - qs.by_id.keys():
+            raise SourceError(
+                f"{qs.name} lacks {len(missing)} of these ids, such as {min(missing)!r}: give the "
+                "options (of worlds level, n and seed too) with which the ids were found."
+            )
+        return qs.filter(question_id=set(wanted))
     if limits is not None and not isinstance(limits, Limits):
         raise SourceError("limits= takes Limits(...), of sql_env.database.database.")
     given = dict(path=path, split=split, progress=progress) | options

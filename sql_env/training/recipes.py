@@ -316,7 +316,8 @@ class _DataPart(NamedTuple):
 _LEVELS = re.compile(r"[1-5]=\d+(,[1-5]=\d+)*")
 _FORMS = (
     "worlds:1=300,2=600 (level=questions), bundled:train, spider:train, bird:PATH or folder:PATH, "
-    "each but worlds with =N to take no more than N, joined by ' + '"
+    "each but worlds with =N to take no more than N, joined by ' + '; @FILE.txt at the end of a part takes "
+    "only the questions whose ids are in that file"
 )
 
 # %% ../../nbs/training/02_recipes.ipynb #591796b7
@@ -325,6 +326,8 @@ def parse_data(text: str) -> list[_DataPart]:
     parts = []
     for part in re.split(r"\s+\+\s+", text.strip()):
         source, _, rest = part.partition(":")
+        rest, ids = re.fullmatch(r"(.*?)(?:@([^@]*\.txt))?", rest, re.S).groups()  # type: ignore[union-attr]
+        chosen = dict(ids=ids) if ids else {}
         if source not in SOURCES or not rest:
             raise SourceError(f"No data {part!r}; write {_FORMS}.")
         if source == "worlds":
@@ -333,11 +336,11 @@ def parse_data(text: str) -> list[_DataPart]:
                     f"{part!r} names no levels from 1 to 5; write worlds:1=300,2=600."
                 )
             for level, n in re.findall(r"(\d)=(\d+)", rest):
-                parts.append(_DataPart(source, dict(level=int(level)), int(n)))
+                parts.append(_DataPart(source, dict(level=int(level)) | chosen, int(n)))
         else:
             where, _, n = re.fullmatch(r"(.*?)(=(\d+))?", rest, re.S).groups()  # type: ignore[union-attr]
             option = "path" if source in ("folder", "bird") else "split"
-            parts.append(_DataPart(source, {option: where}, int(n) if n else None))
+            parts.append(_DataPart(source, {option: where} | chosen, int(n) if n else None))
     return parts
 
 # %% ../../nbs/training/02_recipes.ipynb #7ba252fa
@@ -365,8 +368,14 @@ def share_of(n: int, share: float) -> int:
 def load_part(part: _DataPart, seed: int = 0, share: float = 1.0) -> QuestionSet:
     "The questions of a part of a stage's data; raises `SourceError`."
     if part.source == "worlds":
-        n = share_of(part.n or 0, share)
-        return load("worlds", split="train", n=n, seed=seed, **part.options)
+        n, options = share_of(part.n or 0, share), dict(part.options)
+        if "ids" in options:
+            lines = Path(options["ids"]).read_text("utf-8").splitlines()
+            options["ids"] = [x for x in lines if x.startswith(f"world_{options['level']}_")]
+            n = part.n or 0
+            for name in options["ids"][:1]:  # world_LEVEL_NUMBER-QUESTION, 10**7 numbers of a seed
+                seed = int(re.split("[_-]", name)[2]) // 10**7
+        return load("worlds", split="train", n=n, seed=seed, **options)
     found = load(part.source, **part.options)
     if "split" not in part.options:
         found = _train_split(found)
