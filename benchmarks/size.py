@@ -136,13 +136,12 @@ def part_robust(folders: dict[int, Path], work: Path) -> dict:
 
 
 def part_load(folders: dict[int, Path], work: Path) -> dict:
-    "Loading a folder with ten questions, the first time and again, by the size of the file in megabytes."
+    "Loading a folder with ten questions, by the size of the file in megabytes."
     found = {}
     for mb, folder in folders.items():
         cache = work / f"cache-l{mb}"
         found[str(mb)] = dict(
             first=measure(IMPORTS, LOAD, cache, str(folder)),
-            again=measure(IMPORTS, LOAD, cache, str(folder)),
         )
     return found
 
@@ -153,14 +152,6 @@ qs = load("folder", sys.argv[1])
 env = EpisodeEnv(qs)
 env.reset(seed=0)
 result = len(qs)
-"""
-BATCHES_FIRST = """
-from sql_env.play.episode import EpisodeEnv
-from sql_env.sources.loading import load_batches
-first = next(load_batches("folder", sys.argv[1]))
-env = EpisodeEnv(first)
-env.reset(seed=0)
-result = len(first)
 """
 
 
@@ -246,7 +237,7 @@ def make_distinct(folder: Path, spider: Path, n: int) -> Path:
 
 
 def part_distinct(work: Path, n: int) -> dict:
-    "From a folder of distinct questions to the first observation: whole, again, in a first batch, by two processes."
+    "From a folder of distinct questions to the first observation, by one process and by two."
     spider = shared("spider")
     if spider is None:
         return {"skipped": "Spider is not there"}
@@ -258,9 +249,7 @@ def part_distinct(work: Path, n: int) -> dict:
     two = PLAY_FIRST.replace("])", "], workers=2)", 1)
     return {
         "questions": n,
-        "first_batch": measure(IMPORTS, BATCHES_FIRST, work / "cache-b", str(folder)),
         "first": measure(IMPORTS, PLAY_FIRST, cache, str(folder)),
-        "again": measure(IMPORTS, PLAY_FIRST, cache, str(folder)),
         "first, two processes": measure(IMPORTS, two, work / "cache-2", str(folder)),
     }
 
@@ -275,9 +264,7 @@ def part_questions(work: Path) -> dict:
         folder = make_many(work / f"many{n}", spider, n)
         cache = work / f"cache-q{n}"
         found[str(n)] = dict(
-            first_batch=measure(IMPORTS, BATCHES_FIRST, work / f"cache-s{n}", str(folder)),
             first=measure(IMPORTS, PLAY_FIRST, cache, str(folder)),
-            again=measure(IMPORTS, PLAY_FIRST, cache, str(folder)),
         )
     return found
 
@@ -461,12 +448,10 @@ def picture(results: dict) -> Path:
     curves = {
         "CPU seconds": (
             ("load, ten questions", [v["first"]["cpu_s"] for v in loads], "#0072B2"),
-            ("load again", [v["again"]["cpu_s"] for v in loads], "#56B4E9"),
             ("first robust verdict", [v["cpu_s"] for v in verdict], "#D55E00"),
         ),
         "peak memory, MB": (
             ("load, ten questions", [v["first"]["peak_MB"] for v in loads], "#0072B2"),
-            ("load again", [v["again"]["peak_MB"] for v in loads], "#56B4E9"),
             ("first robust verdict", [v["peak_MB"] for v in verdict], "#D55E00"),
         ),
     }
@@ -481,11 +466,7 @@ def picture(results: dict) -> Path:
     ax, many = axes[2], results["questions"]
     if "skipped" not in many:
         numbers = [int(n) for n in many]
-        for label, key, color in (
-            ("first", "first", "#0072B2"),
-            ("again", "again", "#56B4E9"),
-            ("first batch", "first_batch", "#D55E00"),
-        ):
+        for label, key, color in (("first", "first", "#0072B2"),):
             ax.plot(
                 numbers,
                 [many[str(n)][key]["cpu_s"] for n in numbers],

@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/paths.html.md"""
 
 # %% auto #0
 __all__ = ['BUNDLED', 'WORLDS', 'NANO_WEIGHTS', 'cache_dir', 'read_asset', 'benchmark_files', 'benchmark_results', 'replacing',
-           'DiskCache', 'SourceError', 'unpack_archive', 'download_file', 'terminal_text', 'count_text', 'ProgressBar']
+           'SourceError', 'unpack_archive', 'download_file', 'terminal_text', 'count_text', 'ProgressBar']
 
 # %% ../nbs/00_paths.ipynb #dec5648b
 import json
@@ -17,16 +17,14 @@ import sys
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
-
-import apsw
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -85,82 +83,6 @@ def replacing(path: str | Path) -> Iterator[Path]:
         part = Path(beside) / path.name
         yield part
         os.replace(part, path)
-
-# %% ../nbs/00_paths.ipynb #bc908cd6
-_ENTRIES = """CREATE TABLE IF NOT EXISTS entries
-    (id INTEGER PRIMARY KEY, key BLOB UNIQUE, checksum INTEGER, data BLOB)"""
-_INSERT = "INSERT OR REPLACE INTO entries (key, checksum, data) VALUES (?, ?, ?)"
-_DELETE_OLDER_HALF = "DELETE FROM entries WHERE id <= (SELECT (min(id) + max(id)) / 2 FROM entries)"
-
-
-def _insert(con: apsw.Connection, rows: list[tuple]) -> None:
-    con.execute("BEGIN IMMEDIATE")
-    try:
-        con.executemany(_INSERT, rows)
-        con.execute("COMMIT")
-    finally:
-        if con.in_transaction:  # SQLite ends it by itself where the file is full
-            con.execute("ROLLBACK")
-
-# %% ../nbs/00_paths.ipynb #e3c1d495
-class DiskCache:
-    "Bytes under keys in a file that stays below a size; what can't be kept or read is not there."
-
-    at_once = 500  # keys of one look
-
-    def __init__(
-        self,
-        name: str | Path,  # of a file in `cache_dir()`, or the path of one elsewhere
-        max_bytes: int = 256 * 2**20,  # of the file; an entry may have a sixteenth
-    ):
-        self.path, self.max_bytes = cache_dir() / name, max_bytes
-
-    def get(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        "What is there under some keys."
-        found: dict[bytes, bytes] = {}
-        wanted = list(keys)
-
-        def look(con: apsw.Connection) -> None:
-            for i in range(0, len(wanted), self.at_once):
-                some = wanted[i : i + self.at_once]
-                marks = ", ".join("?" * len(some))
-                sql = f"SELECT key, checksum, data FROM entries WHERE key IN ({marks})"
-                for key, checksum, data in con.execute(sql, some):
-                    if key in some and type(data) is bytes and zlib.crc32(data) == checksum:
-                        found[key] = data
-
-        if self.path.is_file():
-            self._open_for(look)
-        return found
-
-    def put(self, entries: Mapping[bytes, bytes]) -> None:
-        "Keep entries, all or none of them; if the file is full, the older half makes room."
-        most = self.max_bytes // 16
-        rows = [(k, zlib.crc32(data), data) for k, data in entries.items() if len(data) <= most]
-
-        def keep(con: apsw.Connection) -> None:
-            try:
-                _insert(con, rows)
-            except apsw.FullError:
-                con.execute(_DELETE_OLDER_HALF)
-                _insert(con, rows)
-
-        self._open_for(keep)
-
-    def _open_for(self, work: Callable[[apsw.Connection], None]) -> None:
-        "Work on the file, as far as that goes; a damaged one is removed."
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(apsw.Connection(str(self.path))) as con:
-                con.set_busy_timeout(5000)
-                pages = self.max_bytes // con.pragma("page_size")
-                con.execute(f"PRAGMA synchronous = OFF; PRAGMA max_page_count = {pages}")
-                con.execute(_ENTRIES)
-                work(con)
-        except (apsw.NotADBError, apsw.CorruptError):
-            self.path.unlink(missing_ok=True)
-        except (apsw.Error, OSError):
-            pass
 
 # %% ../nbs/00_paths.ipynb #be8f5c7b
 class SourceError(ValueError):

@@ -1,17 +1,14 @@
-"Gold is run once for all processes: keys and damage; and rows in another order."
+"Gold in another order of rows, and what an agent can not compute."
 
-import random
 from pathlib import Path
 
 import apsw
 import pytest
 from tables import cases
 
-from sql_env.database import Database, Limits, QueryError, build_database
+from sql_env.database import Database, Limits, build_database
 from sql_env.database.catalog import StatementReader
-from sql_env.paths import DiskCache
-from sql_env.questions import gold as golds
-from sql_env.questions.gold import GoldResult, GoldRunner, _filters_only, _ShuffledCopy, gold_results, same_rows
+from sql_env.questions.gold import GoldRunner, _filters_only, _ShuffledCopy, gold_results, same_rows
 from sql_env.sql.text import has_order_by
 
 SHIPS = "CREATE TABLE ship(id INTEGER PRIMARY KEY, name TEXT, kind TEXT COLLATE NOCASE, tonnes REAL)"
@@ -21,91 +18,6 @@ ROWS = [(1, "Ada", "tug", 5.0), (2, "Bora", "Tug", 5.0), (3, "Cid", "bark", 2.0)
 @pytest.fixture
 def ship(tmp_path) -> Path:
     return build_database(tmp_path / "ship.sqlite", SHIPS, {"ship": ROWS})
-
-
-@pytest.fixture(autouse=True)
-def cache_folder(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-def test_an_entry_comes_back_and_its_key_is_content_sql_and_limits(ship, tmp_path):
-    odd = [
-        GoldResult(f"SELECT {text}", ((1, 0.5, None, b"x", text, float("inf")),), (0,), ("null",), (("null", "why"),))
-        for text in ("", 'ä "{" \0 \n')
-    ]
-    odd += [
-        GoldResult("", (), None, (), ()),
-        GoldResult("x", None, None, ("error",), (("error", "no such table: x."),)),
-        GoldResult("{", ((1,), (2,)), (0, 0), (), ()),
-    ]
-    for gold in odd:
-        there = golds._unpack(golds._pack(gold))
-        kinds, same = ([[type(v) for v in row] for row in found.rows or ()] for found in (there, gold))
-        assert there == gold and kinds == same
-
-    def key(database, limits=Limits(), sql="SELECT 1"):
-        (found,) = golds._keys(database, limits, [sql])
-        return found
-
-    copy = tmp_path / "copy.sqlite"
-    copy.write_bytes(ship.read_bytes())
-    keys = [key(d) for d in (ship, copy, str(copy))]
-    with apsw.Connection(str(copy)) as con:
-        con.execute("UPDATE ship SET tonnes = 6 WHERE id = 2")
-    keys += [key(copy), key(ship, sql="SELECT 2"), key(ship, Limits(rows=9))]
-    assert len(set(keys[:3])) == 1 and len(set(keys)) == 4
-
-
-def test_any_damage_only_costs_the_entry(ship):
-    sqls = [f"SELECT id + {i} FROM ship WHERE id = 1" for i in range(40)]
-    right = {sql: r.rows for sql, r in gold_results(ship, sqls).items()}
-    cache, keys = DiskCache("results.cache"), golds._keys(ship, Limits(), sqls)
-    sound = cache.path.read_bytes()
-    chance = random.Random(0)
-    for i in range(60):
-        data = bytearray(sound)
-        if i % 3 == 0:
-            del data[chance.randrange(len(data)) :]
-        for _ in range(chance.choice([1, 20, 400]) if data else 0):
-            data[chance.randrange(len(data))] ^= chance.randrange(1, 256)
-        cache.path.write_bytes(data)
-        found = gold_results(ship, sqls[::9])
-        assert {sql: r.rows for sql, r in found.items()} == {sql: right[sql] for sql in sqls[::9]}
-    cache.path.write_bytes(b"no database at all" * 99)
-    gold_results(ship, sqls)
-    assert len(cache.get(keys)) in (0, 40)
-    gold_results(ship, sqls)
-    assert len(cache.get(keys)) == 40
-
-
-def test_an_agent_can_not_read_the_cache_and_none_is_needed(ship, tmp_path, monkeypatch):
-    gold_results(ship, ["SELECT max(id) FROM ship"])
-    path = DiskCache("results.cache").path
-    assert path.is_file() and path.suffix not in (".sqlite", ".db", ".sqlite3")
-    with Database(ship) as db:
-        for sql in (f"ATTACH '{path}' AS c", "SELECT * FROM entries", f"SELECT readfile('{path}')"):
-            with pytest.raises(QueryError):
-                db.query(sql)
-    # a folder that can't be written only means no cache
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "file" / "below"))
-    assert gold_results(ship, ["SELECT max(id) FROM ship"])["SELECT max(id) FROM ship"].rows == ((4,),)
-
-
-def test_equal_gold_runs_once_and_then_never(ship, monkeypatch):
-    ran = []
-    judge = GoldRunner.judge
-    monkeypatch.setattr(GoldRunner, "judge", lambda self, sql: ran.append(sql) or judge(self, sql))
-    sqls = ["SELECT max(id) FROM ship", "SELECT 1", "SELECT max(id) FROM ship"]
-    first = gold_results(ship, sqls)
-    assert ran == sqls[:2]
-    with monkeypatch.context() as patch:
-        patch.setattr(golds, "GoldRunner", None)
-        assert gold_results(ship, sqls) == first, "the file is not even opened"
-    ship.with_name("ship.sqlite-wal").write_bytes(b"x" * 4096)
-    with pytest.raises(QueryError, match="unfinished"):  # though it is cached
-        gold_results(ship, sqls)
 
 
 def test_what_goes_wrong_with_one_query_costs_no_other(ship, monkeypatch):

@@ -19,7 +19,7 @@ from sql_env.evaluation.harness import evaluate
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.questions.question_set import save_question_set
 from sql_env.sources import files, loading
-from sql_env.sources.loading import load, load_batches
+from sql_env.sources.loading import load
 from sql_env.sources.tables import import_files
 from sql_env.view import explorer
 
@@ -344,20 +344,9 @@ def many(harbour, monkeypatch):
     return harbour
 
 
-def test_processes_load_what_one_loads_and_the_first_batch_reads_no_line_too_many(many, monkeypatch):
-    "On ada7898 `load_batches` made all questions before the first set."
-    read = []
-    plain = files.question_from_fields
-    monkeypatch.setattr(files, "question_from_fields", lambda f: read.append(1) or plain(f))
-    batches = load_batches("folder", many, size=5)
-    assert len(next(batches)) == 5 and len(read) == 5
-    shuffled = load_batches("folder", many, size=5, seed=1)
-    next(shuffled)
-    assert len(read) == 10
-    assert sum(len(some) for some in [*batches, *shuffled]) == 60 + 60 - 10
+def test_processes_load_what_one_loads(many, monkeypatch):
     monkeypatch.setattr(loading, "_AT_ONCE", 7)
     one = load("folder", many)
-    (many / "cache" / "results.cache").unlink()
     two = load("folder", many, workers=2)
     assert list(one) == list(two) and one.left_out == two.left_out == {"database lost is missing": 1}
     assert len(two) == 60

@@ -22,7 +22,6 @@ from sql_env.grading.answers import format_rows, verify
 from sql_env.paths import BUNDLED, SourceError, download_file
 from sql_env.questions.gold import GoldRunner
 from sql_env.questions.question_set import QUARANTINE_FLAGS, QuestionSet, find_split_leaks, save_question_set
-from sql_env.sources import loading as sources
 from sql_env.sources import published as datasets
 from sql_env.sources.loading import _read_findings, _with_findings, load
 from sql_env.sql.text import normalize_sql
@@ -419,24 +418,3 @@ def test_limits_are_a_setting_of_every_source(own, cache, small_spider, bird_fol
         assert qs.limits == limits and len(qs), source
     made = load("worlds", n=3, limits=limits)
     assert len(made) == 3 and made.limits == limits
-
-
-def test_batches_run_only_what_they_hold(own, cache, monkeypatch):
-    ran = []
-    judge = GoldRunner.judge
-    monkeypatch.setattr(GoldRunner, "judge", lambda self, sql: ran.append(sql) or judge(self, sql))
-    lines = [{"question": "?", "sql": f"SELECT {i} FROM item LIMIT {i % 3}", "id": str(i)} for i in range(30)]
-    batches = sources.load_batches("folder", write_lines(own, *lines), size=10)
-    assert len(ran) == 0
-    first = next(batches)
-    assert len(ran) == 10 and len(first) + len(first.quarantined) == 10
-    assert all(q.gold_answer for q in first) and len(first.database("shop").tables) == 1
-    rest = [q.question_id for qs in batches for q in (*qs, *qs.quarantined)]
-    assert len(ran) == 30 and len(rest) == 20
-    mixed = [[*qs] for qs in sources.load_batches("folder", own, size=10, seed=1)]
-    assert len(ran) == 30, "what has run is in the cache"
-    whole = {q.question_id: q for q in load("folder", own)}
-    assert {q.question_id: q for qs in mixed for q in qs} == whole
-    assert [q.question_id for q in mixed[0]] != [q.question_id for q in first]
-    with pytest.raises(SourceError, match="no source"):
-        next(sources.load_batches("foldr"))

@@ -8,8 +8,6 @@ Docs: https://hjerpe.github.io/sql_env/database/database.html.md"""
 __all__ = ['Descriptions', 'build_database', 'Database', 'QueryError', 'Limits', 'Result']
 
 # %% ../../nbs/database/07_database.ipynb #f84de38a
-import hashlib
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +28,6 @@ from sql_env.database.catalog import (
     _check_database,
     _load_catalog,
     _tables_named,
-    database_fingerprint,
     resolve_table,
 )
 from .connection import GuardedConnection
@@ -43,7 +40,6 @@ from sql_env.database.guards import (
 )
 from .scheduling import FairScheduler
 from .writing import WritableCopy
-from ..paths import DiskCache
 from ..sql.text import Result, format_value, quote_identifier
 
 # %% ../../nbs/database/07_database.ipynb #693de9e6
@@ -204,37 +200,11 @@ def _described(info: TableInfo, descriptions: Descriptions) -> TableInfo:
     return replace(info, columns=tuple(columns))
 
 # %% ../../nbs/database/07_database.ipynb #072a1d0a
+_COUNT_LIMITS = Limits(pages=3_000_000, seconds=60.0)  # of one table of a large file
+
+
 def _count_sql(info: TableInfo) -> str:
     return f"SELECT count(*) FROM {quote_identifier(info.name)}"
-
-# %% ../../nbs/database/07_database.ipynb #e75b9c99
-class _RowCounts:
-    "Numbers of rows of the tables of a large file, counted once and kept in the cache."
-
-    limits = Limits(pages=3_000_000, seconds=60.0)
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    @cached_property
-    def _content(self) -> str:
-        return database_fingerprint(self.path)
-
-    def count(self, table: str, sql: str) -> int:
-        "The rows of a table, which a statement counts; raises `QueryError`."
-        cache = DiskCache("rows.cache")
-        key = hashlib.sha256(json.dumps([self._content, table]).encode()).digest()
-        if kept := cache.get([key]):
-            return int(kept[key])
-        con = _ConnectionPool(
-            partial(GuardedConnection, self.path, frozenset([table.lower()]), self.limits)
-        ).take()
-        try:
-            n = con.run(sql).rows[0][0]
-        finally:
-            con.close()
-        cache.put({key: str(n).encode()})
-        return n
 
 # %% ../../nbs/database/07_database.ipynb #103b68fe
 class _File:
@@ -295,9 +265,7 @@ class Database:
         size = len(self.path) if isinstance(self.path, bytes) else self.path.stat().st_size
         self._views = catalog.views
         self._uncounted: set[str] = set()  # tables whose rows are too many to count
-        self.row_counts: _RowCounts | None = None  # of a large file
-        if isinstance(self.path, Path) and size > LARGE_FILE_BYTES:
-            self.row_counts = _RowCounts(self.path)
+        self._is_large = isinstance(self.path, Path) and size > LARGE_FILE_BYTES
         if (
             len(names) > _MANY_TABLES
         ):  # SQLite reads all definitions now, and not when the first statement waits
@@ -433,12 +401,15 @@ class Database:
         except QueryError as e:
             if e.kind not in _OUT_OF_BUDGET:
                 raise
+        if is_view or not self._is_large:
+            return None
+        own = frozenset([info.name.lower()])
         try:
-            return (
-                None
-                if self.row_counts is None or is_view
-                else self.row_counts.count(info.name, sql)
-            )
+            con = _ConnectionPool(partial(_open_unchanged, self.file, own, _COUNT_LIMITS)).take()
+            try:
+                return con.run(sql).rows[0][0]
+            finally:
+                con.close()
         except QueryError as e:
             if e.kind not in _OUT_OF_BUDGET:
                 raise

@@ -630,7 +630,8 @@ def learnable_band(
         row = dict(questions=len(tries), always=_mean(r == 1 for r in rates))
         row |= dict(sometimes=_mean(0 < r < 1 for r in rates), never=_mean(r == 0 for r in rates))
         units = [t[0].database for t in tries], [t[0].gold for t in tries]
-        for k, values in {1: rates, max(map(len, tries)): [r > 0 for r in rates]}.items():
+        once, any_of_k = rates, [float(r > 0) for r in rates]
+        for k, values in {1: once, max(map(len, tries)): any_of_k}.items():
             low, high = rate_interval(values, *units)
             row |= {f"pass@{k}": _mean(values), f"low@{k}": low, f"high@{k}": high}
         table[name] = row

@@ -9,8 +9,6 @@ __all__ = ['MAX_COPY_BYTES', 'fix_double_quotes', 'rank_rows', 'same_rows', 'Gol
            'gold_results']
 
 # %% ../../nbs/questions/03_gold.ipynb #628d1d7b
-import hashlib
-import json
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,18 +22,15 @@ from urllib.parse import quote
 
 import apsw
 
-from ..database.catalog import StatementReader, _TableFacts, database_fingerprint
+from ..database.catalog import StatementReader, _TableFacts
 from ..database.database import Database
 from ..database.guards import FixedClock, Limits, QueryError, to_query_error
 from ..database.writing import Change, WritableCopy
-from ..paths import DiskCache
 from .question_set import Question
 from ..sql.analysis import LimitCut, limit_cuts, select_order_keys
 from sql_env.sql.text import (
     has_order_by,
     quote_identifier,
-    value_from_json,
-    value_to_json,
 )
 
 # %% ../../nbs/questions/03_gold.ipynb #e96728b6
@@ -597,50 +592,6 @@ def judge_task(q: Question, database: Database) -> Question:
         q = q.with_flag(flag, reason)
     return q
 
-# %% ../../nbs/questions/03_gold.ipynb #d94eef85
-def _pack(gold: GoldResult) -> bytes:
-    "A result of gold as a line of JSON."
-    return json.dumps(gold, default=value_to_json).encode()
-
-# %% ../../nbs/questions/03_gold.ipynb #dd874879
-def _unpack(data: bytes) -> GoldResult:
-    "What `_pack` wrote."
-    sql, rows, ranks, flags, reasons, others = json.loads(data)
-
-    def result(rows: list[list]) -> tuple[tuple, ...]:
-        return tuple(tuple(map(value_from_json, row)) for row in rows)
-
-    return GoldResult(
-        sql,
-        None if rows is None else result(rows),
-        None if ranks is None else tuple(ranks),
-        tuple(flags),
-        tuple((flag, reason) for flag, reason in reasons),
-        tuple(map(result, others)),
-    )
-
-# %% ../../nbs/questions/03_gold.ipynb #8e59e908
-_VERSION = 6  # of what is derived; older entries are not used
-_CHUNK = 500  # queries whose results are kept at once, so that a killed process loses little
-
-# %% ../../nbs/questions/03_gold.ipynb #93bb527f
-def _keys(database: str | Path, limits: Limits, sqls: Iterable[str]) -> dict[bytes, str]:
-    "The SQL of each key: content, limits and version of SQLite are part of it; raises `OSError`."
-    content, sqlite = database_fingerprint(database), apsw.sqlite_lib_version()
-    about = [_VERSION, sqlite, content, repr(limits), MAX_COPY_BYTES]
-    start, keys = hashlib.sha256(json.dumps(about).encode()), {}
-    for sql in sqls:
-        digest = start.copy()
-        digest.update(sql.encode(errors="surrogatepass"))
-        keys[digest.digest()[:16]] = sql
-    return keys
-
-# %% ../../nbs/questions/03_gold.ipynb #32c72128
-def _is_settled(path: Path) -> bool:
-    "Whether no log or journal of an unfinished change lies beside a file, which its content does not show."
-    real = path.resolve()
-    return not any(real.with_name(real.name + end).exists() for end in ("-wal", "-journal"))
-
 # %% ../../nbs/questions/03_gold.ipynb #12e2d2b8
 def _judge(runner: GoldRunner, sql: str) -> GoldResult:
     "What gold gives; whatever goes wrong with one query costs no other."
@@ -655,26 +606,12 @@ def gold_results(
     sqls: Iterable[str],  # gold queries; equal ones are run once
     limits: Limits = Limits(),  # of agents
 ) -> dict[str, GoldResult]:  # by gold SQL
-    "What gold queries give, from the cache file or run now; raises `QueryError` if the database can't be used."
-    try:
-        keys = _keys(database, limits, sqls)
-    except OSError:
-        GoldRunner(database, limits).close()  # says what is wrong
-        raise QueryError("bad_database", f"{Path(database).name}: it can't be read.") from None
-    cache = DiskCache("results.cache")
-    found = cache.get(keys) if _is_settled(Path(database)) else {}
-    results = {keys[key]: _unpack(data) for key, data in found.items()}
-    missing = [key for key in keys if key not in found]
-    if not missing:
-        return results
+    "What gold queries give; raises `QueryError` if the database can't be used."
     try:
         runner = GoldRunner(database, limits)
     except _FAILURES as e:
         why = to_query_error(e).message
         raise QueryError("bad_database", f"{Path(database).name}: {why}") from None
-    for i in range(0, len(missing), _CHUNK):
-        new = {key: _judge(runner, keys[key]) for key in missing[i : i + _CHUNK]}
-        cache.put({key: _pack(result) for key, result in new.items()})
-        results |= {keys[key]: result for key, result in new.items()}
+    results = {sql: _judge(runner, sql) for sql in dict.fromkeys(sqls)}
     runner.close()
     return results

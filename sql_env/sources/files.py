@@ -11,7 +11,6 @@ __all__ = ['LFS_ADVICE', 'LAYOUTS', 'Drafts', 'find_files']
 import json
 import re
 import zipfile
-from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -286,51 +285,32 @@ def _folder_reader(
     return read
 
 # %% ../../nbs/sources/01_files.ipynb #723c443d
-class _LazyQuestions(Sequence):
+def _read_files(
+    files: Iterable[Path],
+    read: Callable[[Any, int], Question],  # takes what a line gives, and its place among all
+) -> list[Question]:
     "The questions of a folder's files; one that can't be read raises `SourceError` with its place."
-
-    def __init__(
-        self,
-        files: Iterable[Path],
-        read: Callable[[Any, int], Question],  # takes what a line gives, and its place among all
-    ):
-        self.read = read
-        self.files: list[tuple[int, Path]] = []  # where the lines of a file begin
-        self.lines: list[Any] = []  # texts of a JSONL, or what the row of a table holds
-        for file in files:
-            self.files.append((len(self.lines), file))
-            self.lines += _question_lines(file)
-        self.used = [
-            i for i, line in enumerate(self.lines) if isinstance(line, dict) or line.strip()
-        ]
-        self._seen: dict[str, int] = {}  # ids and their places
-        self._asked: dict[tuple, Path] = {}  # questions and their files
-
-    def __len__(self) -> int:
-        return len(self.used)
-
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return [self[i] for i in range(*place.indices(len(self)))]
-        i = self.used[place]
-        start, file = self.files[bisect(self.files, i, key=lambda pair: pair[0]) - 1]
-        try:
-            line = self.lines[i]
-            q = self.read(json.loads(line) if isinstance(line, str) else line, place)
-            if self._seen.setdefault(q.question_id, place) != place:
-                raise ValueError(f"question_id {q.question_id!r} occurs twice")
-            if len(self.files) > 1:  # one of which may be a backup of another
+    found: dict[str, Question] = {}
+    files_of: dict[tuple, Path] = {}  # of what is asked: one file may be a backup of another
+    for file in files:
+        for number, line in enumerate(_question_lines(file), 1):
+            is_text = isinstance(line, str)
+            if is_text and not line.strip():
+                continue
+            try:
+                q = read(json.loads(line) if is_text else line, len(found))
+                if q.question_id in found:
+                    raise ValueError(f"question_id {q.question_id!r} occurs twice")
                 asked = q.database_name, q.split, q.question_text, q.gold_text
-                if (other := self._asked.setdefault(asked, file)) != file:
+                if (other := files_of.setdefault(asked, file)) != file:
                     raise ValueError(
                         f"the question stands in {other.name} too; move one of the files out"
                     )
-            return q
-        except SourceError:
-            raise
-        except Exception as e:
-            number = i - start + 1 if isinstance(line, str) else i - start + 2
-            raise SourceError(f"{file.name}, line {number}: {e}.") from None
+            except Exception as e:
+                where = number if is_text else number + 1  # the first line of a table has names
+                raise SourceError(f"{file.name}, line {where}: {e}.") from None
+            found[q.question_id] = q
+    return [*found.values()]
 
 # %% ../../nbs/sources/01_files.ipynb #72899071
 _TEXT_FIELDS = frozenset(
@@ -436,4 +416,4 @@ def _read_folder(
     # files such as Thumbs.db end so too: a line that names no database means one of SQLite
     sound = [name for name, file in databases.items() if _begins_with(file, b"SQLite format 3\0")]
     read = _folder_reader(sound or [*databases], evidence, dialect)
-    return Drafts(_LazyQuestions(files, read), databases, name)
+    return Drafts(_read_files(files, read), databases, name)
