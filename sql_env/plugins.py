@@ -116,4 +116,4 @@ def needs_extra(extra: str) -> Iterator[None]:  # one of `EXTRAS`
             name=e.name,
         ) from None
     except ImportError as e:  # it is there, in a version with other names
-        raise ImportError(f"{e}. These are known to work: {_KNOWN_TO_WORK}", name=e.name) from e
+        raise ImportError(f"{e}. These are known to work: {_KNOWN_TO_WORK}") from e

@@ -119,7 +119,9 @@ def register_skyrl(
     env = EpisodeEnv(questions, **settings)  # refuses wrong settings now
     if id in registry:
         deregister(id)
-    register(id, entry_point=partial(SkyRLEnv, env.questions, tools_in_text=tools_in_text, **settings))
+    register(
+        id, entry_point=partial(SkyRLEnv, env.questions, tools_in_text=tools_in_text, **settings)
+    )
 
 # %% ../../nbs/integrations/04_skyrl.ipynb #8519a3ac
 def skyrl_rows(
