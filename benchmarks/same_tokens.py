@@ -17,7 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -49,8 +49,8 @@ class Turn(NamedTuple):
 class Speaker:
     "A model that writes the likeliest token, and keeps what it read and wrote."
 
-    def __init__(self, model: Any, tok: Any, limit: int = 200):
-        self.model, self.tok, self.limit = model, tok, limit
+    def __init__(self, model: Any, tok: Any, limit: int = 200, template: str | None = None):
+        self.model, self.tok, self.limit, self.template = model, tok, limit, template
         self.turns: list[Turn] = []
 
     def write(self, read: Tokens) -> str:
@@ -61,7 +61,7 @@ class Speaker:
     def render(
         self, messages: Sequence[dict], tools: Sequence[dict] = (), **options: Any
     ) -> Tokens:
-        options = dict(add_generation_prompt=True) | options
+        options = dict(add_generation_prompt=True, chat_template=self.template) | options
         text = self.tok.apply_chat_template(
             list(messages), tools=list(tools) or None, tokenize=False, **options
         )
@@ -80,6 +80,8 @@ class Speaker:
             messages, body.get("tools") or (), **body.get("chat_template_kwargs", {})
         )
         said = parse_assistant_text(self.write(read), self.tok)
+        if messages[-1]["content"].startswith("Call describe."):
+            self.turns.pop()  # a probe, which is no part of the episode
         for i, call in enumerate(said.get("tool_calls") or ()):
             call["id"] = f"call-{len(self.turns)}-{i}"
             if not isinstance(call["function"]["arguments"], str):
@@ -91,7 +93,8 @@ NO_THOUGHTS = dict(enable_thinking=False)
 
 
 def by_evaluate(speaker: Speaker, one: QuestionSet) -> list[Turn]:
-    local = LocalModel(speaker.model, speaker.tok, max_new_tokens=speaker.limit, keep_tokens=True)
+    about = dict(max_new_tokens=speaker.limit, keep_tokens=True, template=speaker.template)
+    local = LocalModel(speaker.model, speaker.tok, **about)
     turns, batch = [], local._complete_batch
 
     def spy(prompts, seed):
@@ -104,6 +107,10 @@ def by_evaluate(speaker: Speaker, one: QuestionSet) -> list[Turn]:
     local._complete_batch = spy  # type: ignore[method-assign]
     evaluate(one, ChatPolicy(local), progress=False, robust=False)
     return turns
+
+
+def by_own_template(speaker: Speaker, one: QuestionSet) -> list[Turn]:
+    return by_evaluate(Speaker(speaker.model, speaker.tok, speaker.limit), one)
 
 
 def by_trl(speaker: Speaker, one: QuestionSet) -> list[Turn]:
@@ -145,15 +152,14 @@ def by_server(speaker: Speaker, one: QuestionSet, **options: Any) -> list[Turn]:
 
 def by_inspect(speaker: Speaker, one: QuestionSet) -> list[Turn]:
     import inspect_ai
-    from inspect_ai.model import get_model
+    from inspect_ai.model import GenerateConfig, get_model
 
     from sql_env.integrations.inspect_ai import question_task
 
     with FakeServer(speaker.answer) as server, tempfile.TemporaryDirectory() as logs:
         about = dict(base_url=server.url, api_key="none", memoize=False)
-        model = get_model(
-            "openai-api/local/m", extra_body=dict(chat_template_kwargs=NO_THOUGHTS), **about
-        )
+        config = GenerateConfig(extra_body=dict(chat_template_kwargs=NO_THOUGHTS))
+        model = get_model("openai-api/local/m", config=config, **about)
         [log] = inspect_ai.eval(question_task(one), model, display="none", log_dir=logs)
     assert log.status == "success", log.error
     return speaker.turns
@@ -259,14 +265,15 @@ def compare(tok: Any, wanted: Sequence[Turn], found: Sequence[Turn]) -> list[dic
 def ways(verifiers: str = "") -> dict[str, Callable[[Speaker, QuestionSet], list[Turn]]]:
     "Each way in, as it comes and with what makes its tokens those of `evaluate`."
     found: dict[str, Callable] = {
+        "evaluate, the template of the model": by_own_template,
         "TRL": by_trl,
         "server": by_server,
         "server, as_trained": partial(by_server, as_trained=True),
-        "Inspect": by_inspect,
         "SkyRL": by_skyrl,
         "SkyRL, tools in the template": partial(
             by_skyrl, tools=tool_schemas(), tools_in_text=False
         ),
+        "Inspect": by_inspect,
     }
     if verifiers:
         found["verifiers"] = partial(by_verifiers, environment=verifiers)
@@ -275,24 +282,28 @@ def ways(verifiers: str = "") -> dict[str, Callable[[Speaker, QuestionSet], list
 
 def play_all(
     model: Any, tok: Any, one: QuestionSet, limit: int = 200, verifiers: str = ""
-) -> dict[str, Any]:
-    "Rows by way in, each with its turns; `evaluate` is what the others are compared with."
-    wanted = by_evaluate(Speaker(model, tok, limit), one)
-    rows: dict[str, Any] = {
-        "evaluate": dict(turns=len(wanted), by_turn=compare(tok, wanted, wanted))
-    }
+) -> Iterator[tuple[str, dict]]:
+    "Each way in with its turns; `evaluate`, the first, is what the others are compared with."
+    template = training_template(tok)
+    wanted = by_evaluate(Speaker(model, tok, limit, template), one)
+    yield "evaluate", dict(turns=len(wanted), by_turn=compare(tok, wanted, wanted))
     for name, play in ways(verifiers).items():
         try:
-            turns = play(Speaker(model, tok, limit), one)
+            turns = play(Speaker(model, tok, limit, template), one)
         except ImportError as e:
-            rows[name] = dict(missing=str(e))
+            yield name, dict(missing=str(e))
             continue
         by_turn = compare(tok, wanted, turns)
-        same = len(turns) == len(wanted) and not any(
-            r["read_differs"] or r["wrote_differs"] for r in by_turn
-        )
-        rows[name] = dict(turns=len(turns), equal=same, by_turn=by_turn)
-    return rows
+        same = len(turns) >= len(wanted)  # TRL asks once more after the end
+        same = same and not any(r["read_differs"] or r["wrote_differs"] for r in by_turn)
+        yield name, dict(turns=len(turns), equal=same, by_turn=by_turn)
+
+
+def training_template(tok: Any) -> str | None:
+    "The template by which TRL trains where it replaces the model's own, which cuts thoughts out of old messages."
+    from trl.chat_template_utils import qwen3_chat_template, qwen3_training_chat_template
+
+    return qwen3_training_chat_template if tok.chat_template == qwen3_chat_template else None
 
 
 def tiny() -> tuple[Any, Any]:
@@ -315,21 +326,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         (model, tok), name = tiny(), "the tiny model of the tests"
     one = load("bundled").filter(question_id="vet_clinic-02")
-    rows = play_all(model, tok, one, 60 if options.model else 200, options.verifiers)
-    for way, row in rows.items():
+    about = model, tok, one, 60 if options.model else 200, options.verifiers
+    kept = dict(command="python benchmarks/same_tokens.py --out benchmarks/same_tokens.json")
+    before: dict[str, Any] = {}
+    with suppress(OSError, ValueError):
+        before = json.loads(options.out.read_text())["models"] if options.out else {}
+    rows: dict[str, Any] = {}
+    for way, row in play_all(*about):
+        rows[way] = row
         word = row.get("missing") or ("equal" if row.get("equal", True) else "differs")
-        print(f"{way}: {word}, {row.get('turns')} turns")
+        print(f"{way}: {word}, {row.get('turns')} turns", flush=True)
         for i, turn in enumerate(row.get("by_turn", ())):
             for what in ("read", "wrote"):
                 if said := turn[f"{what}_differs"]:
                     print(f"  turn {i + 1}, {what} {turn[what]}: {said}")
-    if options.out:
-        kept = dict(command="python benchmarks/same_tokens.py --out benchmarks/same_tokens.json")
-        with suppress(OSError, ValueError):
-            kept = json.loads(options.out.read_text()) | kept
-        kept.setdefault("models", {})
-        kept["models"] = {**kept["models"], name: rows}  # type: ignore[dict-item]
-        options.out.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+        if options.out:
+            models = {**before, name: {**before.get(name, {}), **rows}}
+            options.out.write_text(
+                json.dumps(kept | dict(models=models), indent=1, ensure_ascii=False) + "\n"
+            )
     return 0
 
 

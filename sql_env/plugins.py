@@ -92,6 +92,7 @@ class MissingExtraError(ModuleNotFoundError):
     "A package is not installed that an extra of `sql_env` brings; the message says what to install."
 
 # %% ../nbs/01_plugins.ipynb #b1ff0afd
+_KNOWN_TO_WORK = "openenv 0.10, fastmcp 3, mcp 1.30, trl 1.16, verifiers 0.4 (which wants mcp 2)"
 _SIZES = dict(  # what a person should know before a download of this size
     train="about 6 GB with CUDA; without a GPU first 'pip install torch --index-url "
     "https://download.pytorch.org/whl/cpu', which makes it 1.5 GB",
@@ -114,3 +115,5 @@ def needs_extra(extra: str) -> Iterator[None]:  # one of `EXTRAS`
             f'{package} is not installed. For {what}: pip install "sql_env[{extra}]"{size}',
             name=e.name,
         ) from None
+    except ImportError as e:  # it is there, in a version with other names
+        raise ImportError(f"{e}. These are known to work: {_KNOWN_TO_WORK}") from e

@@ -135,6 +135,8 @@ def test_what_is_there_passes_other_errors_are_kept_and_threads_of_torch_sleep_w
     with missing as caught, needs_extra("server"), needs_extra("openai"):
         import no_such_package.part  # noqa: F401
     assert isinstance(caught.value, ImportError) and caught.value.name == "no_such_package"
+    with pytest.raises(ImportError, match="no_such_name.*known to work: openenv 0.10.*trl 1.16"), needs_extra("server"):
+        from json import no_such_name  # noqa: F401
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     with needs_extra("train"):
         assert os.environ["OMP_WAIT_POLICY"] == "passive"

@@ -269,7 +269,7 @@ def test_reward_func_pays_once_and_logs_means_over_rollouts():
     env = started(budget=2)
     play_tools(env, [("describe", "visit"), ("describe", "visit")])
     sql_env_reward_func([env], logged.__setitem__)
-    nothing = dict(correct=0, answered=0, steps=2, late_calls=0)
+    nothing = dict(correct=0, answered=0, steps=2, late_calls=0, unfinished=0)
     assert env.session.done and logged == {f"sql_env/{name}": value for name, value in nothing.items()}
 
 
@@ -450,6 +450,25 @@ def test_scripted_rollouts_have_the_rewards_of_plain_episodes(tiny, tmp_path):
     assert log["tools/call_frequency"] == 9 / 4
     assert log["tools/failure_frequency"] == pytest.approx(5 / 9)
     assert any((a != b).any() for a, b in zip(before, trainer.model.parameters())), "it learned"
+
+
+@pytest.mark.parametrize(
+    "limits, cut",
+    [
+        (dict(max_tool_calling_iterations=1), 0.5),  # of two rollouts one waits for the result of a second call
+        (dict(max_completion_length=40), 0.5),  # the result of the first call does not fit, and is dropped
+        (dict(), 0),
+    ],
+)
+def test_a_rollout_that_a_limit_cut_is_counted_apart(tiny, tmp_path, limits, cut):
+    kit, tok = tiny
+    paid, script = dict(reward_funcs=[sql_env_reward_func]), [SCRIPT[0], ["Done."]]
+    made = partial(SQLEnvTRL, bundled())
+    trainer = kit.grpo(tok, kit.make_model(tok), [ROW], made, tmp_path, n=2, steps=1, **(paid | limits))
+    with patch.object(trainer.model, "generate", kit.Scripted(tok, script)):
+        trainer.train()
+    [log] = [line for line in trainer.state.log_history if "reward" in line]
+    assert log["sql_env/cut"] == cut and log["sql_env/unfinished"] == (1 if cut else 0.5)
 
 
 @pytest.mark.slow

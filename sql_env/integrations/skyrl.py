@@ -59,10 +59,12 @@ class SkyRLEnv(BaseTextEnv):
         questions: QuestionSet,
         env_config: Mapping[str, Any] | None = None,  # settings that replace those below
         extras: Mapping[str, Any] | None = None,  # of the row: question_id; seed and max_turns
+        tools_in_text: bool = True,  # False where SkyRL's `chat_template_kwargs` has the tools
         **settings: Unpack[Settings],  # of play
     ):
         super().__init__()
-        chosen: Fields = {**settings, **(env_config or {})}
+        chosen: Fields = dict(tools_in_text=tools_in_text) | settings | dict(env_config or {})
+        self.tools_in_text = chosen.pop("tools_in_text")
         self.session = Session(EpisodeEnv(questions, **chosen))
         extras = extras or {}
         self.question_id, self.seed = extras.get("question_id"), extras.get("seed")
@@ -75,7 +77,9 @@ class SkyRLEnv(BaseTextEnv):
             raise ValueError("The row has no question_id; make the data with skyrl_rows.")
         messages = self.session.begin(self.question_id, self.seed)
         self.turns, self._paid = 0, 0.0
-        return _with_tools_in_text(messages, self.session.tools), dict(question_id=self.question_id)
+        if self.tools_in_text:
+            messages = _with_tools_in_text(messages, self.session.tools)
+        return messages, dict(question_id=self.question_id)
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
         "Take a message of the model, with any number of calls."
@@ -85,8 +89,9 @@ class SkyRLEnv(BaseTextEnv):
         done = session.done or 0 < self.max_turns <= self.turns
         total = session.reward if done else sum(session.rewards)
         reward, self._paid = total - self._paid, total
+        shown = _result_messages(replies) if self.tools_in_text else replies
         return BaseTextEnvStepOutput(
-            observations=[] if done else _result_messages(replies),
+            observations=[] if done else shown,
             reward=reward,
             done=done,
             metadata=self.get_metrics() if done else {},
@@ -107,13 +112,16 @@ class SkyRLEnv(BaseTextEnv):
 def register_skyrl(
     questions: QuestionSet,
     id: str = "sql_env",  # what rows call the environment
+    tools_in_text: bool = True,  # see `SkyRLEnv`
     **settings: Unpack[Settings],  # of play
 ) -> None:
     "Make the environment known to SkyRL in this process; a second call replaces it."
     env = EpisodeEnv(questions, **settings)  # refuses wrong settings now
     if id in registry:
         deregister(id)
-    register(id, entry_point=partial(SkyRLEnv, env.questions, **settings))
+    register(
+        id, entry_point=partial(SkyRLEnv, env.questions, tools_in_text=tools_in_text, **settings)
+    )
 
 # %% ../../nbs/integrations/04_skyrl.ipynb #8519a3ac
 def skyrl_rows(

@@ -205,11 +205,15 @@ def sql_env_reward_func(
     known = [e for e in environments if isinstance(e, SQLEnvTRL)]
     for e in known:
         e.paid = "trainer_state" in kwargs
+    rollouts = zip(environments, kwargs.get("completions") or ())
+    is_open = [bool(c and c[-1].get("tool_calls")) for e, c in rollouts if e in known]
     if log_metric and known:
         logged: dict[str, list[int]] = {
             "answered": ["ANSWER" in dict(e.session.actions) and e.session.done for e in known],
             "steps": [len(e.session.actions) for e in known],
             "late_calls": [e.late_calls for e in known],
+            "unfinished": [not e.session.done for e in known],
+            "cut": [not e.session.done and cut for e, cut in zip(known, is_open)],
             "correct": [e.correct for e in known if e.correct is not None],
         }
         for name, values in logged.items():
