@@ -150,7 +150,8 @@ _OPENER = re.compile(
     re.I,
 )
 _DOUBT = re.compile(  # in a text in quotes
-    r"[%?~<>≈±|\n(]|\b(?:or|is|are|was|were|has|have|not|maybe|probably|between|to)\b|^(?:none|n/?a|nil|nan|unknown)\.?$"
+    r"[%?~<>≈±|\n(]|\b(?:or|is|are|was|were|has|have|not|maybe|probably|between|to)\b"
+    r"|^(?:none|n/?a|nil|nan|unknown)\.?$"
     r"|^\W*\d[\d.,]*\s*(?:[^\W\d]|$)|\d\d?[-/.]\d\d?[-/.]\d|[^\W\d]{3} \d\d?,",
     re.I,
 )
