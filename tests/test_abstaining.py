@@ -149,7 +149,6 @@ def test_coverage_and_selective_accuracy():
     mixed = numbers((True, "match"), (False, "values"), (False, "abstained"), (True, "abstained"))
     names = ("coverage", "selective_accuracy", "abstention_accuracy")
     assert [mixed[name] for name in names] == [0.5, 0.5, 0.5]
-    assert mixed["aurc"] == 0.5 == numbers((False, "values"))["aurc"] / 2
     gone = numbers((False, "abstained"))
-    assert gone["coverage"] == 0 and gone["aurc"] == 1 and gone["selective_accuracy"] is None
-    assert numbers()["aurc"] is None
+    assert gone["coverage"] == 0 and gone["selective_accuracy"] is None
+    assert numbers()["coverage"] is None

@@ -331,7 +331,7 @@ def test_each_command_passes_the_options_of_its_source_on(tmp_path, monkeypatch)
         "export": ["vet_clinic-12"],
         "judge": [str(log)],
         "rescore": [str(log)],
-        "view": [str(log)],
+        "view": [str(log), "--out", str(tmp_path / "runs.html"), "--no-open"],
         "trajectories": ["--out", str(tmp_path / "a")],
         "evaluate": ["--log", str(tmp_path / "b")],
     }
@@ -349,7 +349,8 @@ def test_each_command_passes_the_options_of_its_source_on(tmp_path, monkeypatch)
             given = [f"--no-{name}"] if value is False else [flag] if option.is_flag else [flag, str(value)]
             asked.clear()
             said = CliRunner().invoke(app, [command, *beside.get(command, []), *given])
-            assert isinstance(said.exception, SourceError) and asked.get(name) == value, (command, given, said.output)
+            is_told = isinstance(said.exception, SourceError) or "that will do" in said.output  # view goes on without
+            assert is_told and asked.get(name) == value, (command, given, said.output)
             n += 1
     assert n > 60
 

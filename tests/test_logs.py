@@ -101,8 +101,7 @@ def test_blame_says_whose_fault_it_was(tmp_path):
     assert [x.error is None for x in result.episodes] == [True, True, True, False, True, True, False]
     counts = dict(model=2, limit=2, server=1, environment=1)
     assert summary(result)["blame"] == counts and set(counts) == set(BLAMES)
-    assert result.blame_bounds == (1 / 7, 1 / 3) and "2 by model, 2 by limit" in result.blame_text
-    assert "14.3% to 33.3%, whoever is to blame" in result.blame_text
+    assert "2 by model, 2 by limit" in result.blame_text
     again = logs.rescore_log(tmp_path / "a.jsonl", e.questions)
     assert [t.blame for t in again.trajectories] == blamed
     assert all(set(t.versions) == {"sql_env", "sqlite"} for t in read_log(tmp_path / "a.jsonl")[1])

@@ -126,7 +126,7 @@ def test_its_action_is_an_action_like_the_others_and_a_tool_of_models(questions)
 
 def test_its_policy_plays_by_its_name_and_an_action_that_is_not_allowed_is_told(questions, sql_env):
     played = [sql_env(*_COMMAND, *more)[:2] for more in (["--actions", "peek"], [])]
-    assert [(code, "took 2 actions that are none here" in text) for code, text in played] == [(0, False), (0, True)]
+    assert [(code, "took 2 actions not allowed here" in text) for code, text in played] == [(0, False), (0, True)]
 
 
 def test_trl_offers_it_with_the_schemas_of_transformers(questions, stranger):

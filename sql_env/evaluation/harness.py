@@ -63,6 +63,7 @@ class _Run:
         self.largest: Counter = Counter()  # by the dearest
         self.n: Counter = Counter()  # episodes that are right, finished, crashed
         self.permanent = 0  # episodes in a row that crashed by what would come in each
+        self.most_permanent = _MAX_PERMANENT  # of them, before the run ends
         self.reason = ""  # why it is over before its time
 
     def count(self, usage: Mapping[str, float]) -> None:
@@ -77,7 +78,7 @@ class _Run:
         self.rows[row.episode_index] = row
         self.n.update(right=row.correct, finished=row.error is None, crashed=row.error is not None)
         self.permanent = self.permanent + 1 if PERMANENT_NOTE in row.notes else 0
-        if self.permanent >= _MAX_PERMANENT:
+        if self.permanent >= self.most_permanent:
             self.reason = str(row.error)
 
     def over_cap(
@@ -281,6 +282,7 @@ def evaluate(
         for row in (done[p.episode_index] for p in plan if p.episode_index in done):
             run.add(row)
         todo = [p for p in plan if p.episode_index not in done]
+        run.most_permanent = min(_MAX_PERMANENT, len(todo))
         bar = ProgressBar(run.label, len(todo), progress)
         if file and file.is_cut:
             bar.tell("the log ended in half a line, which is dropped: its episode is played again")

@@ -318,20 +318,12 @@ class EvaluationResult:
         return Counter(e.blame for e in self.episodes if e.blame)
 
     @property
-    def blame_bounds(self) -> tuple[float, float]:
-        "The rate if the model were to blame for all that is not right, and if for nothing that another is blamed for."
-        right, wrong = sum(e.correct for e in self.episodes), self.blame["model"]
-        high = right / (right + wrong) if right + wrong else 1.0
-        return right / max(1, self.n_episodes), high
-
-    @property
     def blame_text(self) -> str:
-        "Blame and its bounds in words; '' if only the model is to blame."
+        "Blame in words; '' if only the model is to blame."
         if not self.blame.keys() - {"model"}:
             return ""
         whose = ", ".join(f"{n} by {who}" for who, n in self.blame.most_common())
-        low, high = self.blame_bounds
-        return f"not right: {whose}; {low:.1%} to {high:.1%}, whoever is to blame"
+        return f"not right: {whose}"
 
     def error_kinds(self) -> Counter:
         "How often actions were refused, by kind of error."
@@ -392,12 +384,10 @@ def _abstentions(result: EvaluationResult) -> Fields:
     said = [(e.reason == "abstained", e.correct) for e in result.completed]
     coverage = _mean(not gone for gone, _ in said)
     selective = _mean(right for gone, right in said if not gone)
-    points = (coverage, selective), (1 - coverage, result.success_rate)
     return dict(
         coverage=coverage,
         selective_accuracy=selective,
         abstention_accuracy=_mean(right for gone, right in said if gone),
-        aurc=sum(share * (1 - right) for share, right in points if share),
     )
 
 # %% ../../nbs/evaluation/06_results.ipynb #dbdcbb80
@@ -426,8 +416,6 @@ def summary(result: EvaluationResult) -> Fields:
         n_not_judged=result.unjudged().total(),
         verdicts={judge: dict(result.reasons(judge)) for judge in result.judges},
         blame=dict(result.blame),
-        blame_low=result.blame_bounds[0],
-        blame_high=result.blame_bounds[1],
         avg_reward=result.avg_reward,
         avg_steps=result.avg_steps,
         n_episodes=result.n_episodes,
@@ -630,8 +618,7 @@ def learnable_band(
         row = dict(questions=len(tries), always=_mean(r == 1 for r in rates))
         row |= dict(sometimes=_mean(0 < r < 1 for r in rates), never=_mean(r == 0 for r in rates))
         units = [t[0].database for t in tries], [t[0].gold for t in tries]
-        once, any_of_k = rates, [float(r > 0) for r in rates]
-        for k, values in {1: once, max(map(len, tries)): any_of_k}.items():
+        for k, values in {1: rates, max(map(len, tries)): [float(r > 0) for r in rates]}.items():
             low, high = rate_interval(values, *units)
             row |= {f"pass@{k}": _mean(values), f"low@{k}": low, f"high@{k}": high}
         table[name] = row
@@ -695,12 +682,8 @@ def _pass_text(result: EvaluationResult) -> str:
 def _abstention_text(result: EvaluationResult) -> str:
     if not (found := _abstentions(result)):
         return ""
-    *rates, area = found.values()
-    coverage, right, abstained = map(rate_text, rates)
-    return (
-        f"coverage {coverage}, selective accuracy {right}, right abstentions {abstained}, "
-        f"area under risk and coverage {_number_text(area, 3)}"
-    )
+    coverage, right, abstained = map(rate_text, found.values())
+    return f"coverage {coverage}, selective accuracy {right}, right abstentions {abstained}"
 
 # %% ../../nbs/evaluation/06_results.ipynb #98ee6abc
 def _conversation_text(result: EvaluationResult) -> str:
