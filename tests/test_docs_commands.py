@@ -19,6 +19,7 @@ from openpyxl import Workbook
 from sql_env.cli.app import app
 from sql_env.database.database import build_database
 from sql_env.server.settings import Settings
+from sql_env.sources.loading import load
 
 ROOT = Path(__file__).resolve().parent.parent
 SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or ROOT.parent / "shared" / "spider")
@@ -183,10 +184,17 @@ def test_the_commands_of_a_block_work(block, home):
             is_untrained = name == "view" and not (home / rest[0]).exists()  # a log of a model not trained here
             if is_untrained or "spider" in rest and not (SPIDER / "dev.json").is_file():
                 continue
+            if name == "judge" and not (home / rest[0]).exists():  # gold, as a file of predictions
+                golds = [" ".join(q.gold_sql.split()) for q in load("spider", SPIDER, "dev").in_order]
+                (home / rest[0]).write_text("\n".join(golds))
             if {"chat", "--model"} & set(rest) and name == "evaluate" and "--base-url" not in rest:
                 rest += ["--base-url", model.url]
             rest = [
-                model.url if before == "--base-url" else str(SPIDER) if "shared/spider" in word else word
+                model.url
+                if before == "--base-url"
+                else str(SPIDER)
+                if "shared/spider" in word or (before, word) == ("--path", "spider")
+                else word
                 for before, word in zip(["", *rest], rest)
             ]
             if name == "compare":
