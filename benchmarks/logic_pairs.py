@@ -14,6 +14,7 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -150,6 +151,16 @@ class Statements:
             return f"{inner} AND ({p})", f"SELECT {out} FROM {of} WHERE ({p}) AND {row}", inner
         return f"{inner} AND ({p})", f"SELECT {out} FROM {source} WHERE ({p}) AND {row}", inner
 
+    def that_run(self, kind: str) -> Iterator[tuple[tuple[str, str, str], list[list[tuple]]]]:
+        "Up to 40 pairs of a kind that SQLite runs: gold, its equal, the one with a part left out; and rows of each."
+        for _ in range(40):
+            try:
+                pair = self.pair(kind)
+                rows = [self.db.query(sql).rows for sql in pair]
+            except (QueryError, LookupError, TypeError):
+                continue
+            yield pair, rows
+
     def holds_both(self, gold: str) -> bool:
         "Whether the predicate of a hidden pair holds for this pivot and not for another row."
         p = gold.partition(" AND (")[2][:-1]
@@ -174,12 +185,8 @@ def measure(db: Database, rng: Random, n: int, faults: list) -> Counter:
     statements, counts = Statements(db, rng), Counter()
     for i in range(n):
         kind = KINDS[i % len(KINDS)]
-        for _ in range(40):
-            try:
-                gold, same, less = statements.pair(kind)
-                rows = [db.query(sql).rows for sql in (gold, same, less)]
-            except (QueryError, LookupError, TypeError):
-                continue
+        for pair, rows in statements.that_run(kind):
+            gold, same, less = pair
             differs = not compare_rows(rows[2], rows[0], False).correct
             if statements.holds_both(gold) and not differs if kind == "hidden" else differs:
                 break

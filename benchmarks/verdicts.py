@@ -19,6 +19,7 @@ import statistics
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from random import Random
@@ -41,6 +42,7 @@ from realistic import (
 )
 from sqlglot import exp
 
+from sql_env.database.database import Database
 from sql_env.database.guards import QueryError
 from sql_env.evaluation.audit import _audit_table, audit_questions, audit_summary
 from sql_env.evaluation.results import _wilson_interval, rate_interval
@@ -283,20 +285,28 @@ def measure_wrong(qs: QuestionSet, args) -> dict:
     return found
 
 
+def that_run(db: Database, q: Question, edits: Iterable[tuple]) -> Iterator[tuple[tuple, bool]]:
+    "Edits of a gold query that run, each SQL (its last part) once, and whether their rows are gold's."
+    seen = {q.gold_sql}
+    for edit in edits:
+        if edit[-1] in seen:
+            continue
+        seen.add(edit[-1])
+        try:
+            rows = db.query(edit[-1]).rows
+        except QueryError:
+            continue
+        yield edit, compare_rows(rows, q.gold_answer, q.ranks or False).correct
+
+
 def judged_mutants(qs: QuestionSet, q: Question, path: Path, tables: list) -> list[tuple]:
     """The mutants of a gold query that run: kind, SQL, and what holds of each: `value`, `robust`, `proven` (wrong, by
     an instance), and of those that pass `undecided` or `wrong`, alone and with the outcome of a proof."""
     db = qs.database(q.database_name)
-    seen, close, judged = {q.gold_sql}, [], []
-    for kind, sql in wider_mutants(q.gold_sql, tables, Random(q.question_id)):
-        if sql in seen:
-            continue
-        seen.add(sql)
-        try:
-            rows = db.query(sql).rows
-        except QueryError:
-            continue
-        if compare_rows(rows, q.gold_answer, q.ranks or False).correct:
+    close, judged = [], []
+    mutants = wider_mutants(q.gold_sql, tables, Random(q.question_id))
+    for (kind, sql), is_close in that_run(db, q, mutants):
+        if is_close:
             close.append((kind, sql))
         else:
             judged.append((kind, sql, ()))

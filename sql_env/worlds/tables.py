@@ -318,12 +318,6 @@ class _TableBuilder(Rng):
         return name
 
     @property
-    def long_tables(self) -> list[_Table]:
-        "The tables of groups, members and things that have more than 25 rows."
-        some = (self.tables[role] for role in ("group", "member", "thing") if role in self.tables)
-        return [table for table in some if table.n_rows > 25]
-
-    @property
     def words_of_field(self) -> dict[str, str]:
         "Slots of wordings that the field of life fills."
         verb, did = self.field["verb"]
