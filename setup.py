@@ -1,5 +1,6 @@
 "What pyproject.toml leaves to settings.ini: version, author, keywords, README, extras, package data."
 
+import re
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -24,6 +25,14 @@ class BuildWithResults(build_py):
             self.copy_file(str(path), str(target))
 
 
+def readme() -> str:
+    "README for PyPI, which follows no relative links: pages and pictures by their address on GitHub."
+    text = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
+    pictures = cfg["git_url"].replace("github.com", "raw.githubusercontent.com")
+    text = re.sub(r"(!\[[^]]*\]\()(?!https?:)", rf"\g<1>{pictures}/main/", text)
+    return re.sub(r"(?<!!)(\[[^]]*\]\()(?!https?:)", rf"\g<1>{cfg['git_url']}/blob/main/", text)
+
+
 extras = {
     k.removesuffix("_requirements"): v.split()
     for k, v in cfg.items()
@@ -36,7 +45,7 @@ setup(
     author_email=cfg["author_email"],
     license="Apache-2.0",
     keywords=cfg["keywords"],
-    long_description=Path("README.md").read_text(encoding="utf-8"),
+    long_description=readme(),
     long_description_content_type="text/markdown",
     extras_require=extras,
     packages=find_packages(include=[cfg["lib_name"], cfg["lib_name"] + ".*"]),

@@ -213,6 +213,16 @@ def test_wheel_holds_the_data(wheel):
     assert not [n for n in names if n.startswith(("tests", "data", "nbs", "benchmarks", "examples"))]
 
 
+@pytest.mark.slow
+def test_links_of_readme_lead_somewhere_on_pypi(root, wheel):
+    archive = zipfile.ZipFile(wheel)
+    [about] = [n for n in archive.namelist() if n.endswith("METADATA")]
+    links = re.findall(r"\]\(([^)\s]+)\)", archive.read(about).decode())
+    assert len(links) > 20 and not [link for link in links if not link.startswith("https://")]
+    paths = [link.split("/main/", 1)[1] for link in links if "hjerpe/sql_env" in link]
+    assert len(paths) > 20 and not [path for path in paths if not (root / path).exists()]
+
+
 RUN_ALL = """
 import nbformat
 from pathlib import Path
